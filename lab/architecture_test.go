@@ -23,7 +23,8 @@ const module = "homelab"
 // layers are the package areas, lowest first. An area imports only lower layers, so areas of the same layer are independent. Every area must be listed.
 var layers = [][]string{
 	{"lab"},
-	{"argo", "argv", "docker", "front", "informer", "interrupt", "gitcommand", "strict", "fieldpath", "gitfiles", "threeway", "writeout", "cloud", "state", "ui"},
+	{"gitcommand"},
+	{"argo", "argv", "docker", "front", "informer", "interrupt", "strict", "fieldpath", "gitfiles", "threeway", "writeout", "cloud", "state", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},

@@ -112,7 +112,7 @@ func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repos
 	}
 	p("cloning " + from)
 	to := filepath.Join(staged, cloneDir, path.Base(lab.RepositoryKey(from)))
-	if _, err := git(ctx, "", "clone", "--quiet", from, to); err != nil {
+	if _, err := git(ctx, "", "clone", "--quiet", "--", from, to); err != nil {
 		return lab.Repository{}, &lab.Error{
 			Exit: lab.ExitFailed, Code: "clone", Message: fmt.Sprintf("%s cannot be cloned: %v", from, err), Err: err, Details: []string{"nothing was written"},
 			Cure: "clone it, and name the folder: lab init --from DIR NEW",
@@ -174,5 +174,5 @@ func ownAddress(dir string) string {
 }
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	return gitcommand.Command{Dir: dir, Limit: cloneLimit}.Run(ctx, args...)
+	return gitcommand.Command{Dir: dir, Limit: cloneLimit, AsUser: true}.Run(ctx, args...)
 }

@@ -88,7 +88,7 @@ func (r Remote) Carry(ctx context.Context, tree Tree) (Carried, error) {
 		return c, err
 	}
 	push := gitcommand.Command{
-		Dir: tree.Dir, Limit: carryLimit, Env: r.credentials(),
+		Dir: tree.Dir, Limit: carryLimit, AsUser: true, Env: r.credentials(),
 		Config: []string{"http.proxy=", "credential.helper=", "push.recurseSubmodules=no", "push.followTags=false", "gc.auto=0", "safe.directory=" + tree.Dir},
 	}
 	args := append([]string{"push", "--quiet", "--no-verify", "--no-signed", r.URL}, specs...)

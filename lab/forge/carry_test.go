@@ -15,7 +15,7 @@ import (
 // gitIn runs git in a folder and returns its output.
 func (b *bench) gitIn(dir string, args ...string) string {
 	b.t.Helper()
-	c := gitcommand.Command{Dir: dir, Limit: carryLimit, Config: []string{"user.name=a", "user.email=a@lab.invalid"}, Env: []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"}}
+	c := gitcommand.Command{Dir: dir, Limit: carryLimit, AsUser: true, Config: []string{"user.name=a", "user.email=a@lab.invalid"}, Env: []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"}}
 	out, err := c.Run(b.t.Context(), args...)
 	b.must(err)
 	return out

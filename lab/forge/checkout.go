@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -72,7 +73,7 @@ func (c *checkout) refuse(reason, next string) {
 
 // git runs git in the estate's folder and returns its output without the final newline.
 func (c *checkout) git(ctx context.Context, env []string, stdin []byte, args ...string) (string, error) {
-	return gitcommand.Command{Dir: c.dir, Limit: time.Minute, Env: env, Stdin: stdin, Config: []string{"gc.auto=0", "maintenance.auto=false", "http.proxy="}}.Run(ctx, args...)
+	return gitcommand.Command{Dir: c.dir, Limit: time.Minute, Env: env, Stdin: bytes.NewReader(stdin), AsUser: true, Config: []string{"gc.auto=0", "maintenance.auto=false", "http.proxy="}}.Run(ctx, args...)
 }
 
 // dirty marks changes to files with uncommitted changes.

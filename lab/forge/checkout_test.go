@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"homelab/lab"
 )
 
 // own turns the estate into a user's repository, with a first push; in is the estate's path in it.
@@ -113,7 +115,6 @@ func TestPullDoesNotCommit(t *testing.T) {
 		"mid-merge": {func(b *bench) {
 			b.write(b.dir, map[string]string{".git/MERGE_HEAD": b.git(b.dir, "rev-parse", "HEAD") + "\n"})
 		}, "a merge is in progress"},
-		"no git":         {func(b *bench) { b.t.Setenv("PATH", b.gitless()) }, "not on PATH"},
 		"a locked index": {func(b *bench) { b.write(b.dir, map[string]string{".git/index.lock": "x"}) }, "index.lock"},
 		"no identity": {func(b *bench) {
 			b.git(b.dir, "config", "user.useConfigOnly", "true")
@@ -137,7 +138,6 @@ func TestPullDoesNotCommit(t *testing.T) {
 			if text, err := os.ReadFile(filepath.Join(b.dir, "a")); err != nil || string(text) != "9\n" {
 				t.Errorf("a is %q, %v", text, err)
 			}
-			t.Setenv("PATH", os.Getenv("PATH")+":/usr/bin")
 			if head := b.git(b.dir, "rev-parse", "work"); head != before {
 				t.Errorf("the branch moved to %s", head)
 			}
@@ -145,14 +145,15 @@ func TestPullDoesNotCommit(t *testing.T) {
 	}
 }
 
-// gitless returns a PATH with the commands of a local push, without git.
-func (b *bench) gitless() string {
-	b.t.Helper()
-	dir := b.t.TempDir()
-	for _, name := range []string{"git-upload-pack", "git-receive-pack"} {
-		b.must(os.Symlink(filepath.Join("/usr/bin", name), filepath.Join(dir, name)))
+// Without git, nothing is read, and the error has a cure.
+func TestPullWithoutGit(t *testing.T) {
+	b, _ := newPullBench(t)
+	b.own("")
+	b.t.Setenv("PATH", t.TempDir())
+	var e *lab.Error
+	if _, err := b.pull(); !errors.As(err, &e) || e.Code != "no_git" || e.Cure == "" {
+		t.Errorf("%v", err)
 	}
-	return dir
 }
 
 func TestPullWithoutRepository(t *testing.T) {

@@ -125,12 +125,12 @@ func (j *journal) unresolved(tree Tree, up string) error {
 			continue
 		}
 		if c.Aside != "" {
-			if _, err := fs.Lstat(tree.FS, c.Aside); err == nil && j.Over {
+			if _, err := fs.Lstat(tree.disk(), c.Aside); err == nil && j.Over {
 				n, aside, details = n+1, true, append(details, c.Path+": theirs is in "+c.Aside)
 			}
 			continue
 		}
-		text, err := fs.ReadFile(tree.FS, c.Path)
+		text, err := fs.ReadFile(tree.disk(), c.Path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !j.Over && plumbing.ComputeHash(plumbing.BlobObject, text) == c.Result.Hash {
 			continue
 		}

@@ -64,14 +64,16 @@ func TestIgnoredButTracked(t *testing.T) {
 	}
 }
 
+// Git does not follow a link at .gitignore: what it names would not be ignored.
 func TestUnreadableIgnoreFile(t *testing.T) {
 	b := newBench(t)
 	outer := b.dir
 	b.dir = filepath.Join(outer, "estate")
-	b.write(outer, map[string]string{".git": "gitdir: elsewhere\n", "estate/a": "a\n"})
+	b.git(outer, "init", "--quiet")
+	b.write(outer, map[string]string{"estate/a": "a\n", "patterns": "a\n"})
 	for _, dir := range []string{outer, b.dir} {
 		file := filepath.Join(dir, ".gitignore")
-		b.must(os.Mkdir(file, 0o755)) // unreadable even to root
+		b.must(os.Symlink(filepath.Join(outer, "patterns"), file))
 		_, err := b.tree().read(memory.NewStorage())
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Code != "unreadable" || e.Cure == "" {

@@ -199,7 +199,7 @@ func (in *incoming) blocked(p string) (at, why string, err error) {
 	parts := strings.Split(p, "/")
 	for i := range parts {
 		at = path.Join(parts[:i+1]...)
-		info, err := fs.Lstat(in.tree.FS, at)
+		info, err := fs.Lstat(in.tree.disk(), at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return "", "", nil
@@ -216,7 +216,7 @@ func (in *incoming) blocked(p string) (at, why string, err error) {
 		case !info.IsDir():
 			return "", "", nil
 		}
-		if _, err := fs.Lstat(in.tree.FS, at+"/.git"); err == nil {
+		if _, err := fs.Lstat(in.tree.disk(), at+"/.git"); err == nil {
 			return at, "a nested repository has its path", nil
 		}
 	}
@@ -226,7 +226,7 @@ func (in *incoming) blocked(p string) (at, why string, err error) {
 // remains returns a file that the folder still contains after the pull.
 func (in *incoming) remains(dir string) (string, error) {
 	rest := ""
-	err := fs.WalkDir(in.tree.FS, dir, func(p string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(in.tree.disk(), dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || in.removed[p] {
 			return err
 		}
@@ -257,7 +257,7 @@ func (in *incoming) free(p string, want entry) (bool, error) {
 	if _, taken := in.theirs[p]; taken {
 		return false, nil
 	}
-	now, err := entryOn(in.tree.FS, p)
+	now, err := entryOn(in.tree.disk(), p)
 	if err != nil || now == want {
 		return err == nil, err
 	}
@@ -274,7 +274,7 @@ func entryOn(fsys fs.FS, p string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	mode, text, err := (Tree{FS: fsys}).content(p, fs.FileInfoToDirEntry(info))
+	mode, text, err := content(fsys, p, fs.FileInfoToDirEntry(info))
 	if err != nil || mode == filemode.Empty {
 		return entry{Mode: filemode.Dir}, err
 	}

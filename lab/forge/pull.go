@@ -203,7 +203,7 @@ func (j *journal) done(tree Tree) ([]change, error) {
 		if c.Aside != "" {
 			at, want = c.Aside, c.Theirs
 		}
-		now, err := entryOn(tree.FS, at)
+		now, err := entryOn(tree.disk(), at)
 		if err != nil {
 			return nil, err
 		}
@@ -245,7 +245,7 @@ func (p *pull) result() PullResult {
 		if c.Did == Conflict && c.Aside == "" {
 			text := c.text
 			if text == nil { // written by an earlier run
-				text, _ = fs.ReadFile(p.tree.FS, c.Path)
+				text, _ = fs.ReadFile(p.tree.disk(), c.Path)
 			}
 			f.Lines = conflictsIn(string(text))
 		}

@@ -293,8 +293,10 @@ func TestTreeModes(t *testing.T) {
 		".gitignore": "*.log\n/estate/top\n", ".git/info/exclude": "secret*\n", "outside": "no\n",
 		"estate/.gitignore": "# a comment\nbuild/\n!keep.log\n", "estate/a.log": "no\n", "estate/keep.log": "yes\n", "estate/top": "no\n", "estate/x/top": "yes\n",
 		"estate/secret.txt": "no\n", "estate/build/out": "no\n", "estate/x/build": "yes, a file\n", "estate/x/.gitignore": "*\n!.gitignore\n!top\n!build\n",
-		"estate/x/other": "no\n", "estate/nested/.git/HEAD": "no\n", "estate/nested/file": "no\n", "estate/run.sh": "#!/bin/sh\n", "estate/foo.d/1": "yes\n", "estate/foo": "yes\n",
+		"estate/x/other": "no\n", "estate/nested/file": "no\n", "estate/run.sh": "#!/bin/sh\n", "estate/foo.d/1": "yes\n", "estate/foo": "yes\n",
 	})
+	_, err = git.PlainInit(filepath.Join(b.dir, "nested"), false)
+	b.must(err)
 	b.must(os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
 	b.must(os.Symlink("run.sh", filepath.Join(b.dir, "link")))
 	b.must(os.Mkdir(filepath.Join(b.dir, "empty"), 0o755))

@@ -1,23 +1,23 @@
 package forge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"path"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"syscall"
 
-	"homelab/lab"
+	"homelab/lab/gitcommand"
+	"homelab/lab/gitfiles"
 
-	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/memory"
@@ -38,42 +38,42 @@ type entry struct {
 // files maps slash-separated paths to entries.
 type files map[string]entry
 
-// read stores all files that Git would commit as blobs. It skips files ignored by .gitignore and .git/info/exclude, including those of an enclosing repository, unless
-// they are tracked, and nested repositories. Line endings are kept.
-func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
-	patterns, base, err := t.outerPatterns()
-	if err != nil {
-		return nil, err
+// files returns the files that Git lists, as they are now.
+func (t Tree) files() fs.FS {
+	if t.Dir == "" {
+		return t.FS
 	}
-	found := files{}
-	if err := t.walk(store, found, t.kept(base), patterns, base, "."); err != nil {
-		return nil, err
-	}
-	return found, nil
+	return gitfiles.OfFolder(t.Dir)
 }
 
-// kept returns the tracked files and their folders, which no pattern ignores. There are none without a repository whose index can be read.
-func (t Tree) kept(base []string) map[string]bool {
-	root := t.repository()
-	if root == "" {
-		return nil
+// disk returns everything in the folder.
+func (t Tree) disk() fs.FS {
+	if t.Dir == "" {
+		return t.FS
 	}
-	repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
-	if err != nil {
-		return nil
-	}
-	index, err := repo.Storer.Index()
-	if err != nil {
-		return nil
-	}
-	kept := map[string]bool{}
-	for _, e := range index.Entries {
-		name, within := strings.CutPrefix("/"+e.Name, path.Join("/", path.Join(base...)))
-		for name = strings.TrimPrefix(name, "/"); within && name != "." && name != "" && !kept[name]; name = path.Dir(name) {
-			kept[name] = true
+	return os.DirFS(t.Dir)
+}
+
+// read stores the files that Git lists as blobs. Line endings are kept.
+func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
+	found := files{}
+	from := t.files()
+	err := fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
 		}
-	}
-	return kept
+		mode, content, err := content(from, name, e)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if mode == filemode.Empty { // a socket or device
+			return nil
+		}
+		hash, err := put(store, plumbing.BlobObject, content)
+		found[name] = entry{hash, mode}
+		return err
+	})
+	return found, err
 }
 
 // hash returns the tree hash.
@@ -87,61 +87,10 @@ func (t Tree) hash() (string, error) {
 	return root.String(), err
 }
 
-// walk reads one folder. base is the estate's path in its repository, to which patterns are relative.
-func (t Tree) walk(store storer.EncodedObjectStorer, found files, kept map[string]bool, patterns []gitignore.Pattern, base []string, dir string) error {
-	entries, err := fs.ReadDir(t.FS, dir)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", dir, err)
-	}
-	if dir != "." && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".git" }) {
-		return nil // nested repository
-	}
-	within := slices.Clone(base)
-	if dir != "." {
-		within = append(within, strings.Split(dir, "/")...)
-	}
-	text, err := fs.ReadFile(t.FS, path.Join(dir, ignoreFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return unreadable(path.Join(dir, ignoreFile), err)
-	}
-	patterns = append(slices.Clip(patterns), parseIgnore(text, within)...)
-	ignored := gitignore.NewMatcher(patterns)
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		if e.Name() == ".git" || !kept[name] && ignored.Match(append(slices.Clip(within), e.Name()), e.IsDir()) {
-			continue
-		}
-		if !utf8.ValidString(name) {
-			return &lab.Error{
-				Exit: lab.ExitInvalid, Code: "unsafe_path", Message: fmt.Sprintf("the estate has a file whose name is not UTF-8: %q", name), Cure: "rename it, or have Git ignore it",
-			}
-		}
-		if e.IsDir() {
-			if err := t.walk(store, found, kept, patterns, base, name); err != nil {
-				return err
-			}
-			continue
-		}
-		mode, content, err := t.content(name, e)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
-		}
-		if mode == filemode.Empty { // a socket or device
-			continue
-		}
-		hash, err := put(store, plumbing.BlobObject, content)
-		if err != nil {
-			return err
-		}
-		found[name] = entry{hash, mode}
-	}
-	return nil
-}
-
-func (t Tree) content(name string, e fs.DirEntry) (filemode.FileMode, []byte, error) {
+func content(fsys fs.FS, name string, e fs.DirEntry) (filemode.FileMode, []byte, error) {
 	switch {
 	case e.Type()&fs.ModeSymlink != 0:
-		target, err := fs.ReadLink(t.FS, name)
+		target, err := fs.ReadLink(fsys, name)
 		return filemode.Symlink, []byte(filepath.ToSlash(target)), err
 	case !e.Type().IsRegular():
 		return filemode.Empty, nil, nil
@@ -154,7 +103,7 @@ func (t Tree) content(name string, e fs.DirEntry) (filemode.FileMode, []byte, er
 	if info.Mode()&0o111 != 0 {
 		mode = filemode.Executable
 	}
-	content, err := fs.ReadFile(t.FS, name)
+	content, err := fs.ReadFile(fsys, name)
 	return mode, content, err
 }
 
@@ -251,4 +200,27 @@ func changed(a, b files) []string {
 	}
 	slices.Sort(paths)
 	return paths
+}
+
+// ignores reports whether Git ignores a path of the estate.
+func (t Tree) ignores(name string) (bool, error) {
+	if t.Dir == "" {
+		return false, nil
+	}
+	return gitcommand.Ignored(context.Background(), t.Dir, name)
+}
+
+// errNotDir is the error for a path below a file.
+const errNotDir = syscall.ENOTDIR
+
+// repository returns the root of the enclosing repository, or "".
+func (t Tree) repository() string {
+	if t.Dir == "" {
+		return ""
+	}
+	top, err := gitcommand.Top(t.Dir)
+	if err != nil {
+		return ""
+	}
+	return top
 }

@@ -25,7 +25,7 @@ func (c *Clone) Files(commit string) (fs.FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("commit %s: %w", commit, err)
 	}
-	t := &treeFS{clone: c, nodes: map[string]*node{".": {name: ".", mode: fs.ModeDir | 0o755}}}
+	t := newTree(c)
 	walker := object.NewTreeWalker(tree, true, nil)
 	defer walker.Close()
 	for {
@@ -36,15 +36,34 @@ func (c *Clone) Files(commit string) (fs.FS, error) {
 		if err != nil {
 			return nil, fmt.Errorf("commit %s: %w", commit, err)
 		}
-		n := &node{name: path.Base(name), hash: e.Hash, mode: modeOf(e.Mode)}
-		t.nodes[name] = n
-		dir := t.nodes[path.Dir(name)]
-		dir.children = append(dir.children, n)
+		t.add(&node{path: name, hash: e.Hash, mode: modeOf(e.Mode)})
 	}
-	for _, n := range t.nodes {
-		slices.SortFunc(n.children, func(a, b *node) int { return strings.Compare(a.name, b.name) })
-	}
+	t.sort()
 	return t, nil
+}
+
+// content returns a blob.
+func (c *Clone) content(n *node) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	blob, err := c.repo.BlobObject(n.hash)
+	if err != nil {
+		return nil, err
+	}
+	r, err := blob.Reader()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(r)
+	return data, errors.Join(err, r.Close())
+}
+
+// size returns the size of a blob, which only its object has.
+func (c *Clone) size(n *node) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size, _ := c.repo.Storer.EncodedObjectSize(n.hash)
+	return size
 }
 
 func modeOf(m filemode.FileMode) fs.FileMode {
@@ -59,16 +78,43 @@ func modeOf(m filemode.FileMode) fs.FileMode {
 	return 0o644
 }
 
+// treeFS is a tree whose files come from elsewhere.
 type treeFS struct {
-	clone *Clone
+	from  source
 	nodes map[string]*node // by path
 }
 
+// source has the files of a tree.
+type source interface {
+	content(n *node) ([]byte, error) // the target of a link
+	size(n *node) int64
+}
+
 type node struct {
-	name     string
+	path     string
 	mode     fs.FileMode
-	hash     plumbing.Hash
+	hash     plumbing.Hash // in a clone
+	bytes    int64         // on disk
 	children []*node
+}
+
+func (n *node) name() string { return path.Base(n.path) }
+
+func newTree(from source) *treeFS {
+	return &treeFS{from: from, nodes: map[string]*node{".": {path: ".", mode: fs.ModeDir | 0o755}}}
+}
+
+// add adds a node to its folder, which exists.
+func (t *treeFS) add(n *node) {
+	t.nodes[n.path] = n
+	dir := t.nodes[path.Dir(n.path)]
+	dir.children = append(dir.children, n)
+}
+
+func (t *treeFS) sort() {
+	for _, n := range t.nodes {
+		slices.SortFunc(n.children, func(a, b *node) int { return strings.Compare(a.name(), b.name()) })
+	}
 }
 
 // maxLinks limits the symbolic links in a path, as in Linux.
@@ -91,7 +137,7 @@ func (t *treeFS) find(op, name string, last bool) (*node, string, error) {
 			at = next
 			continue
 		}
-		target, err := t.content(n)
+		target, err := t.from.content(n)
 		if links++; err != nil || links > maxLinks {
 			return nil, "", &fs.PathError{Op: op, Path: name, Err: errors.Join(err, errors.New("too many links"))}
 		}
@@ -104,21 +150,6 @@ func (t *treeFS) find(op, name string, last bool) (*node, string, error) {
 	return t.nodes[at], at, nil
 }
 
-func (t *treeFS) content(n *node) ([]byte, error) {
-	t.clone.mu.Lock()
-	defer t.clone.mu.Unlock()
-	blob, err := t.clone.repo.BlobObject(n.hash)
-	if err != nil {
-		return nil, err
-	}
-	r, err := blob.Reader()
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(r)
-	return data, errors.Join(err, r.Close())
-}
-
 func (t *treeFS) Open(name string) (fs.File, error) {
 	n, _, err := t.find("open", name, true)
 	if err != nil {
@@ -127,11 +158,39 @@ func (t *treeFS) Open(name string) (fs.File, error) {
 	if n.mode.IsDir() {
 		return &folder{info: t.info(n, path.Base(name)), path: name, entries: t.entries(n)}, nil
 	}
-	data, err := t.content(n)
+	data, err := t.read("open", name, n)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		return nil, err
 	}
 	return &file{info: info{name: path.Base(name), mode: n.mode, size: int64(len(data))}, Reader: bytes.NewReader(data)}, nil
+}
+
+// ReadFile reads a file once.
+func (t *treeFS) ReadFile(name string) ([]byte, error) {
+	n, _, err := t.find("open", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if n.mode.IsDir() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a directory")}
+	}
+	return t.read("open", name, n)
+}
+
+func (t *treeFS) read(op, name string, n *node) ([]byte, error) {
+	data, err := t.from.content(n)
+	if err != nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: plain(err)}
+	}
+	return data, nil
+}
+
+// plain strips the path from an error of a file system.
+func plain(err error) error {
+	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // as os returns it
+		return pe.Err
+	}
+	return err
 }
 
 // Stat does not list folders.
@@ -159,17 +218,15 @@ func (t *treeFS) ReadLink(name string) (string, error) {
 	if n.mode.Type() != fs.ModeSymlink {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
-	target, err := t.content(n)
+	target, err := t.from.content(n)
 	return string(target), err
 }
 
-// info describes a node. Only a blob's object has its size.
+// info describes a node.
 func (t *treeFS) info(n *node, name string) info {
 	i := info{name: name, mode: n.mode}
 	if !n.mode.IsDir() {
-		t.clone.mu.Lock()
-		defer t.clone.mu.Unlock()
-		i.size, _ = t.clone.repo.Storer.EncodedObjectSize(n.hash)
+		i.size = t.from.size(n)
 	}
 	return i
 }
@@ -187,10 +244,10 @@ type entry struct {
 	*node
 }
 
-func (e entry) Name() string               { return e.name }
+func (e entry) Name() string               { return e.name() }
 func (e entry) IsDir() bool                { return e.mode.IsDir() }
 func (e entry) Type() fs.FileMode          { return e.mode.Type() }
-func (e entry) Info() (fs.FileInfo, error) { return e.tree.info(e.node, e.name), nil }
+func (e entry) Info() (fs.FileInfo, error) { return e.tree.info(e.node, e.name()), nil }
 func (e entry) String() string             { return fs.FormatDirEntry(e) }
 
 type info struct {

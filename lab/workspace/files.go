@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/gitfiles"
 )
 
 // BuiltinName is the lab name of the built-in estate.
@@ -98,13 +101,24 @@ func vacant(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// onDisk returns the estate in a folder. Links out of it are not followed.
+// onDisk returns the estate in a folder: the files that Git lists there. Links out of it are not followed.
 func onDisk(dir string) (Files, error) {
-	root, err := os.OpenRoot(dir)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("is a file")
+	}
 	if err != nil {
 		return Files{}, fmt.Errorf("estate: %w", err)
 	}
-	return Files{Dir: dir, FS: root.FS(), Name: estate.DefaultName(dir)}, nil
+	return Files{Dir: dir, FS: gitfiles.OfFolder(dir), Name: estate.DefaultName(dir)}, nil
+}
+
+// refresh lists the files of an estate on disk again.
+func (f Files) refresh() error {
+	if w, ok := f.FS.(*gitfiles.Worktree); ok {
+		return w.Refresh(context.Background())
+	}
+	return nil
 }
 
 func sameFolder(a, b string) bool {

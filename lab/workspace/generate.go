@@ -31,9 +31,14 @@ func (w *Workspace) Generate() (Generated, error) {
 	if err != nil {
 		return done, err
 	}
+	root, err := os.OpenRoot(w.Estate.Dir) // has what Git ignores too, which is not overwritten either
+	if err != nil {
+		return done, err
+	}
+	defer root.Close()
 	var ps lab.Problems
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		switch have, err := fs.ReadFile(est.FS, name); {
+		switch have, err := root.ReadFile(filepath.FromSlash(name)); {
 		case errors.Is(err, fs.ErrNotExist), err == nil && fluxset.Marked(have):
 		case err != nil:
 			ps = append(ps, lab.Problem{Position: lab.Position{File: name}, Message: err.Error()})
@@ -48,13 +53,8 @@ func (w *Workspace) Generate() (Generated, error) {
 	if err != nil {
 		return done, err
 	}
-	root, err := os.OpenRoot(w.Estate.Dir)
-	if err != nil {
-		return done, err
-	}
-	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if have, err := fs.ReadFile(est.FS, name); err == nil && string(have) == want[name] {
+		if have, err := root.ReadFile(filepath.FromSlash(name)); err == nil && string(have) == want[name] {
 			continue
 		}
 		if err := root.MkdirAll(filepath.FromSlash(path.Dir(name)), 0o755); err != nil {

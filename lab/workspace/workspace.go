@@ -202,6 +202,9 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 			return nil, err
 		}
 	}
+	if err := w.Estate.refresh(); err != nil {
+		return nil, err
+	}
 	est, err := estate.Load(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine)}, options...)...)
 	if err != nil {
 		return nil, err

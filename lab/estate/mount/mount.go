@@ -2,6 +2,8 @@
 package mount
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/gitfiles"
 )
 
 // Mounts are the mounted repositories of an estate, in folders relative to it.
@@ -61,33 +64,50 @@ func (m *Mounts) open(r lab.Repository) (fs.FS, string, error) {
 			return earlier.FS, earlier.Path, nil
 		}
 	}
-	if fs.ValidPath(r.Dir) && m.FS != nil {
+	if m.Dir == "" {
+		if !fs.ValidPath(r.Dir) || m.FS == nil {
+			return nil, "", fmt.Errorf("the estate is not on disk")
+		}
 		info, err := fs.Stat(m.FS, r.Dir)
 		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("it is a file")
+			err = errFile
 		}
 		if err != nil {
 			return nil, "", plainError(err)
 		}
 		sub, err := fs.Sub(m.FS, r.Dir)
-		where := ""
-		if m.Dir != "" {
-			where = filepath.Join(m.Dir, filepath.FromSlash(r.Dir))
-		}
-		return sub, where, err
+		return sub, "", err
 	}
-	if m.Dir == "" {
-		return nil, "", fmt.Errorf("the estate is not on disk")
+	if r.Dir == "." && m.FS != nil {
+		return m.FS, m.Dir, nil
 	}
 	where := filepath.FromSlash(r.Dir)
 	if !filepath.IsAbs(where) {
 		where = filepath.Join(m.Dir, where)
 	}
-	root, err := os.OpenRoot(where)
-	if err != nil {
+	if err := m.folder(r.Dir, where); err != nil {
 		return nil, "", plainError(err)
 	}
-	return root.FS(), where, nil
+	files := gitfiles.OfFolder(where)
+	return files, where, files.Refresh(context.Background())
+}
+
+var errFile = errors.New("it is a file")
+
+// folder checks that a path is a folder, and within the estate if it looks like that: a link may lead out of it.
+func (m *Mounts) folder(dir, where string) error {
+	info, err := os.Stat(where)
+	if err == nil && fs.ValidPath(dir) && m.FS != nil {
+		var root *os.Root
+		if root, err = os.OpenRoot(m.Dir); err == nil {
+			info, err = root.Stat(filepath.FromSlash(dir))
+			_ = root.Close()
+		}
+	}
+	if err == nil && !info.IsDir() {
+		err = errFile
+	}
+	return err
 }
 
 // plainError strips the path from a file system's error.
@@ -138,8 +158,11 @@ func mirrorName(others []lab.Repository, key string) string {
 
 // branchOf returns the branch that is checked out in a repository, or main if unknown.
 func branchOf(r lab.Repository) string {
-	head, err := fs.ReadFile(r.FS, ".git/HEAD")
-	if link, lerr := fs.ReadFile(r.FS, ".git"); err != nil && lerr == nil && r.Path != "" { // a work tree or submodule
+	if r.Path == "" {
+		return bridge.Branch
+	}
+	head, err := os.ReadFile(filepath.Join(r.Path, ".git", "HEAD"))
+	if link, lerr := os.ReadFile(filepath.Join(r.Path, ".git")); err != nil && lerr == nil { // a work tree or submodule
 		if dir, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir: "); ok {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(r.Path, dir)

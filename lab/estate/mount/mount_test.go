@@ -32,6 +32,8 @@ func TestAdd(t *testing.T) {
 	write(t, filepath.Join(above, "detached/.git/HEAD"), "0123456789\n")
 	write(t, filepath.Join(above, "tree/.git"), "gitdir: ../apps/.git/worktrees/tree\n")
 	write(t, filepath.Join(above, "apps/.git/worktrees/tree/HEAD"), "ref: refs/heads/topic\n")
+	write(t, filepath.Join(above, "apps/.git/worktrees/tree/commondir"), "../..\n")
+	write(t, filepath.Join(above, "apps/.git/worktrees/tree/gitdir"), filepath.Join(above, "tree/.git")+"\n")
 	write(t, filepath.Join(home, "vendor/lib/web.yaml"), "inside\n")
 	m := Mounts{FS: os.DirFS(home), Dir: home}
 	for _, c := range []struct{ address, folder, want, has string }{

@@ -1,0 +1,136 @@
+package gitfiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"unicode/utf8"
+
+	"homelab/lab"
+	"homelab/lab/gitcommand"
+)
+
+// Worktree has the files of a folder that Git lists, and no others: what is pushed, rendered, expanded and checked is the same. There are no ignored files, no empty
+// folders and no nested repositories. A link is followed if what it names is listed too. The list is made at the first access, and by Refresh.
+type Worktree struct {
+	dir string
+
+	mu   sync.Mutex
+	tree *treeFS
+}
+
+// OfFolder returns the files of a folder. It reads nothing yet.
+func OfFolder(dir string) *Worktree { return &Worktree{dir: dir} }
+
+// Refresh lists the files again.
+func (w *Worktree) Refresh(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.list(ctx)
+}
+
+func (w *Worktree) list(ctx context.Context) error {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return err
+	}
+	names, err := gitcommand.List(ctx, w.dir)
+	if err != nil {
+		_ = root.Close()
+		return err
+	}
+	t := newTree(disk{root}) // the file system outlives the listing; its root is closed when it is collected
+	for _, name := range names {
+		if !utf8.ValidString(name) {
+			return &lab.Error{
+				Exit: lab.ExitInvalid, Code: "unsafe_path", Message: fmt.Sprintf("the estate has a file whose name is not UTF-8: %q", name), Cure: "rename it, or have Git ignore it",
+			}
+		}
+		if !fs.ValidPath(name) {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(w.dir, filepath.FromSlash(name)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // tracked, and deleted
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeSymlink: // a submodule, say
+		case w.within(t, path.Dir(name)):
+			t.add(&node{path: name, mode: info.Mode() & (fs.ModeType | fs.ModePerm), bytes: info.Size()})
+		}
+	}
+	t.sort()
+	w.tree = t
+	return nil
+}
+
+// within adds a folder and reports whether it is one, and not a link to one.
+func (w *Worktree) within(t *treeFS, dir string) bool {
+	if n, ok := t.nodes[dir]; ok {
+		return n != nil && n.mode.IsDir()
+	}
+	if !w.within(t, path.Dir(dir)) {
+		return false
+	}
+	info, err := os.Lstat(filepath.Join(w.dir, filepath.FromSlash(dir)))
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	t.add(&node{path: dir, mode: info.Mode() & (fs.ModeType | fs.ModePerm)})
+	return true
+}
+
+func (w *Worktree) current() (*treeFS, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tree == nil {
+		if err := w.list(context.Background()); err != nil {
+			return nil, err
+		}
+	}
+	return w.tree, nil
+}
+
+// on calls a method of the listed files.
+func on[T any](w *Worktree, name string, call func(*treeFS, string) (T, error)) (T, error) {
+	t, err := w.current()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return call(t, name)
+}
+
+// Open opens a file or folder.
+func (w *Worktree) Open(name string) (fs.File, error) { return on(w, name, (*treeFS).Open) }
+
+// ReadFile reads a file.
+func (w *Worktree) ReadFile(name string) ([]byte, error) { return on(w, name, (*treeFS).ReadFile) }
+
+// Stat describes a file, and what a link names.
+func (w *Worktree) Stat(name string) (fs.FileInfo, error) { return on(w, name, (*treeFS).Stat) }
+
+// Lstat describes a file or link.
+func (w *Worktree) Lstat(name string) (fs.FileInfo, error) { return on(w, name, (*treeFS).Lstat) }
+
+// ReadLink returns what a link names.
+func (w *Worktree) ReadLink(name string) (string, error) { return on(w, name, (*treeFS).ReadLink) }
+
+// disk reads files of a folder, and none outside.
+type disk struct{ root *os.Root }
+
+func (d disk) content(n *node) ([]byte, error) {
+	if n.mode.Type() == fs.ModeSymlink {
+		target, err := d.root.Readlink(filepath.FromSlash(n.path))
+		return []byte(filepath.ToSlash(target)), err
+	}
+	return d.root.ReadFile(filepath.FromSlash(n.path))
+}
+
+func (d disk) size(n *node) int64 { return n.bytes }
