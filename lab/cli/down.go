@@ -19,13 +19,15 @@ func (p *program) downCommand() *cli.Command {
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
 		Description: "Other labs, and resources of yours or of kind, are kept. Images and charts stay for the next lab up, in the cache and in\n" +
 			"volumes lab-seed-*, and snapshots for lab up --from.\n\n" +
+			"Commits, branches, pull requests and repositories of others that only the forge has are listed, and lost only with a yes on the terminal or --lose-commits.\n\n" +
 			examples("lab down", "lab down --dry-run", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "also remove its snapshots"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would be removed, and touch nothing"},
+			loseFlag,
 			&cli.StringSliceFlag{Name: "abandon", Usage: "leave the lab's objects in these existing `CLUSTERS`, for example because they do not answer"},
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
-			o := up.DownOptions{Snapshots: c.Bool("snapshots"), Abandon: c.StringSlice("abandon")}
+			o := up.DownOptions{Snapshots: c.Bool("snapshots"), Abandon: c.StringSlice("abandon"), Lose: p.consent(c, ws, "lab down")}
 			if c.Bool("dry-run") {
 				return p.leaving(c.Context, ws, o)
 			}
@@ -36,15 +38,21 @@ func (p *program) downCommand() *cli.Command {
 
 // leaving prints the plan of lab down.
 func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
-	l, err := assembleWithEngine(ctx, ws)
+	l, err := p.assembleToLose(ws)
 	if err != nil {
 		return err
 	}
-	steps, err := l.core.Leaving(ctx, o)
+	if err := l.docker.Answers(ctx); err != nil {
+		return err
+	}
+	steps, losing, err := l.core.Leaving(ctx, o)
 	if err != nil {
 		return err
 	}
-	return p.ui.Plan(ws.Name, steps, nil, plan.String(steps))
+	for _, line := range losing.Lines() {
+		p.ui.Println("only in the forge: " + line)
+	}
+	return p.ui.Plan(ws.Name, steps, nil, present.Losing(losing), plan.String(steps))
 }
 
 func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
@@ -53,8 +61,7 @@ func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOp
 	if err := ws.SetAside(p.ui.Println); err != nil {
 		return err
 	}
-	est, _ := ws.Load() // may be the only record of attached clusters
-	l, err := assemble(ws, parts{estate: est})
+	l, err := p.assembleToLose(ws)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *p
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
 	defer cancel()
-	down := quiet.down(limited, ws, up.DownOptions{})
+	down := quiet.down(limited, ws, up.DownOptions{Lose: up.Consent{By: "lab down --name " + ws.Name + " --lose-commits"}})
 	var shown exitError
 	if down != nil && errors.As(err, &shown) {
 		p.ui.Println("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + ws.Name)

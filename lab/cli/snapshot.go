@@ -44,13 +44,16 @@ func (p *program) snapshotCommand() *cli.Command {
 			{
 				Name: "restore", Usage: "restore the lab; its present state is lost", ArgsUsage: "[SNAPSHOT]",
 				Description: "Objects keep their uids, and the forge its commits. The estate's folder is left alone: lab up brings in what changed there since. Without a name, the\n" +
-					"newest snapshot is restored.\n\n" + examples("lab snapshot restore", "lab snapshot restore ready", "lab up --from ready"),
+					"newest snapshot is restored. What only the forge has, and the snapshot lacks, is listed, and lost only with a yes on the terminal or --lose-commits.\n\n" + examples("lab snapshot restore", "lab snapshot restore ready", "lab up --from ready"),
 				Flags: []cli.Flag{
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
+					loseFlag,
 					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 				},
 				Action: p.labAction(p.open, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
-					return p.snapshotRestore(c.Context, ws, restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")})
+					o := restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")}
+					o.lose = p.consent(c, ws, strings.TrimSpace("lab snapshot restore "+o.name))
+					return p.snapshotRestore(c.Context, ws, o)
 				}),
 			},
 			{
@@ -131,6 +134,7 @@ type restoreOptions struct {
 	name    string // empty for the newest
 	origin  origin
 	timeout time.Duration
+	lose    up.Consent
 }
 
 func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, o restoreOptions) error {
@@ -154,11 +158,14 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 	if err := ws.SetAside(p.ui.Println); err != nil {
 		return err
 	}
-	l, err := assembleWithEngine(ctx, ws)
+	l, err := p.assembleToLose(ws)
 	if err != nil {
 		return err
 	}
-	was, err := p.restore(ctx, l, o.name)
+	if err := l.docker.Answers(ctx); err != nil {
+		return err
+	}
+	was, err := p.restore(ctx, l, o.name, o.lose)
 	if err != nil {
 		return err
 	}
@@ -184,9 +191,9 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 }
 
 // restore replaces the lab with a snapshot, and reloads the lab's record.
-func (p *program) restore(ctx context.Context, l *instance, name string) (o snapshot.Snapshot, err error) {
+func (p *program) restore(ctx context.Context, l *instance, name string, lose up.Consent) (o snapshot.Snapshot, err error) {
 	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
-		o, err = l.core.Restore(ctx, name, progress)
+		o, err = l.core.Restore(ctx, name, lose, progress)
 		return err
 	})
 	if err != nil {
@@ -197,7 +204,7 @@ func (p *program) restore(ctx context.Context, l *instance, name string) (o snap
 }
 
 // resume resumes an unfinished restore, or begins the requested one, and returns the resulting lab.
-func (p *program) resume(ctx context.Context, l *instance, from string) (*instance, error) {
+func (p *program) resume(ctx context.Context, l *instance, from string, lose up.Consent) (*instance, error) {
 	name, resumed, err := l.core.Pending(ctx, from, l.ws.Command("lab snapshot restore"))
 	if err != nil || name == "" {
 		return l, err
@@ -205,7 +212,7 @@ func (p *program) resume(ctx context.Context, l *instance, from string) (*instan
 	if resumed {
 		p.ui.Println("resuming the interrupted restore of snapshot " + name)
 	}
-	if _, err := p.restore(ctx, l, name); err != nil {
+	if _, err := p.restore(ctx, l, name, lose); err != nil {
 		return nil, err
 	}
 	return assemble(l.ws, l.with)

@@ -15,6 +15,7 @@ import (
 	"homelab/lab/plan"
 	"homelab/lab/state"
 	"homelab/lab/supply"
+	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -37,12 +38,14 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate instead of the working folder"},
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
+			&cli.BoolFlag{Name: loseFlag.Name, Usage: "with --from, " + loseFlag.Usage},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
+				lose:  p.consent(c, ws, "lab up --from "+c.String("from")),
 				began: c.IsSet("from"), run: up.Options{
 					From: c.String("from"), Switch: c.Bool("switch-engine"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
 				},
@@ -58,6 +61,7 @@ type upOptions struct {
 	some, began                bool // --only and --from were given, even if empty
 	only                       []string
 	run                        up.Options
+	lose                       up.Consent // with --from
 }
 
 func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) error {
@@ -118,7 +122,7 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	if err != nil {
 		return err
 	}
-	if l, err = p.resume(ctx, l, o.run.From); err != nil {
+	if l, err = p.resume(ctx, l, o.run.From, o.lose); err != nil {
 		return err
 	}
 	is := ws.Record
@@ -170,5 +174,5 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		p.ui.Println(line)
 	}
 	steps := l.core.Plan(ctx, o.run, seen)
-	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, plan.String(steps))
+	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps))
 }

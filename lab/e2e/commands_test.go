@@ -145,7 +145,7 @@ func withoutEngine(t *testing.T, l *testLab) {
 	l.env = append(l.env, "DOCKER_HOST=unix://"+filepath.Join(t.TempDir(), "none.sock"))
 	out := l.run("down")
 	l.env = l.env[:len(l.env)-1]
-	if out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "start it and run lab down again") {
+	if out.code != int(lab.ExitFailed) || !strings.Contains(out.stderr, "start the docker engine and run lab down again") {
 		t.Errorf("exit %d\n%s", out.code, out.stderr)
 	}
 	l.must("status", "--check")

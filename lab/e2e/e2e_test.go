@@ -144,7 +144,7 @@ func defaultEstate() suite {
 		{"cluster leaves the estate", left},
 		{"manually removed objects restored", removedByHand},
 		{"removed engine reinstalled", engineRemoved},
-		{"down leaves no remains", finalDown},
+		{"down leaves no remains", colleagueDown},
 	}}
 }
 

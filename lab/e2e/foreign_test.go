@@ -108,7 +108,7 @@ func foreign(t *testing.T, s shape) {
 		if t.Failed() {
 			l.diagnose()
 		}
-		l.must("down", "--snapshots")
+		l.must("down", "--snapshots", "--lose-commits")
 	})
 	archive, err := txtar.ParseFile(filepath.Join("..", "draft", "testdata", s.name+".txtar"))
 	if err != nil {

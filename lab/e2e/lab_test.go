@@ -98,7 +98,7 @@ func newLab(t *testing.T, name string, clusters ...string) *testLab {
 		if t.Failed() {
 			l.diagnose()
 		}
-		if out := l.run("down", "--snapshots"); out.code != 0 {
+		if out := l.run("down", "--snapshots", "--lose-commits"); out.code != 0 {
 			t.Errorf("lab down: exit %d\n%s", out.code, out.stderr)
 		}
 	})

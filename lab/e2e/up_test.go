@@ -63,9 +63,36 @@ func firstUp(t *testing.T, l *testLab) {
 	l.converged(4, 10)
 }
 
+// colleagueDown is finalDown after a commit that only the forge has: it is listed, and kept until the word is given.
+func colleagueDown(t *testing.T, l *testLab) {
+	const file, message = "environments/dev/environment.yaml", "from a colleague"
+	committed(t, l, file, message, func(text string) string { return text + "# theirs\n" })
+	for _, found := range []ui.OnlyInForge{decode[ui.Status](l, "status").OnlyInForge, decode[ui.PlanResult](l, "down", "--dry-run").OnlyInForge} {
+		if c := found.Commits; len(c) != 1 || c[0].Author != "Another Person" || !strings.HasPrefix(c[0].Message, message) || !slices.Equal(c[0].Files, []string{file}) {
+			t.Errorf("only in the forge: %+v", found)
+		}
+	}
+	if text := l.must("status").stdout; !strings.Contains(text, "only in the forge: 1 commit; lab down --dry-run lists it") {
+		t.Errorf("status: %s", text)
+	}
+	for _, halt := range []string{"", "stop", "pause"} {
+		if halt != "" {
+			docker(t, halt, lab.ForgeName(l.name))
+		}
+		refused := l.fails(lab.ExitInvalid, "would_lose", "down")
+		if !strings.Contains(strings.Join(refused.Details, "\n"), message) || !strings.HasSuffix(refused.Cure, "lab down --lose-commits") {
+			t.Errorf("refused after %q with %+v", halt, refused)
+		}
+		if log := l.must("git", "log").stdout; !strings.Contains(log, message) {
+			t.Errorf("after a refusal, the log is %s", log)
+		}
+	}
+	finalDown(t, l)
+}
+
 // finalDown takes the lab down and checks for leftovers.
 func finalDown(t *testing.T, l *testLab) {
-	l.must("down")
+	l.must("down", "--lose-commits")
 	if left := l.leftovers(); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}

@@ -99,8 +99,11 @@ func TestGitea(t *testing.T) {
 		Unprepare: func(t *testing.T) {
 			admin := []string{"exec", lab.ForgeName(name), "/app/gitea/gitea", "--work-path", "/data/gitea", "--config", "/data/gitea/conf/app.ini", "admin", "user"}
 			docker(t, append(slices.Clone(admin), "create", "--admin", "--username", "spare", "--email", "spare@lab.invalid", "--random-password")...) // the last admin cannot be deleted
-			docker(t, append(slices.Clone(admin), "delete", "--username", creds.User, "--purge")...)
+			for _, user := range []string{creds.User, "ann"} {
+				docker(t, append(slices.Clone(admin), "delete", "--username", user, "--purge")...)
+			}
 		},
+		Strangers: func(t *testing.T) { strangers(t, g, creds) },
 		Other: func(t *testing.T, message string, files ...string) {
 			s, err := g.Observe(t.Context())
 			if err != nil {
@@ -110,6 +113,36 @@ func TestGitea(t *testing.T) {
 			forgetest.Commit(t, s.HostRepoURL(creds.User), auth, message, files...)
 		},
 	})
+}
+
+// strangers does what forgetest.Subject.Strangers asks for.
+func strangers(t *testing.T, g *forge.Gitea, creds forge.Credentials) {
+	t.Helper()
+	s, err := g.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	forgetest.Branch(t, s.HostRepoURL(creds.User), &githttp.BasicAuth{Username: creds.User, Password: creds.Password}, "try", "try it", "try.txt", "try\n")
+	for _, call := range [][2]string{
+		{"admin/users", `{"username": "ann", "email": "ann@example.org", "password": "` + rand.Text() + `", "must_change_password": false}`},
+		{"admin/users/ann/repos", `{"name": "notes", "auto_init": true, "private": true}`},
+		{"repos/" + creds.User + "/estate/pulls", `{"title": "Try it", "head": "try", "base": "main"}`},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.HostURL+"/api/v1/"+call[0], strings.NewReader(call[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(creds.User, creds.Password)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusCreated {
+			t.Fatalf("%s: %s", call[0], resp.Status)
+		}
+	}
 }
 
 // A lab whose state folder was lost recovers its forge, including commits.

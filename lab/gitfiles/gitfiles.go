@@ -167,6 +167,32 @@ func (c *Clone) Follows(commit, other string) bool {
 	return err == nil && is
 }
 
+// Reached returns the commits and annotated tags that the clone's references have, as far as they can be read.
+func (c *Clone) Reached() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reached, seen := map[string]bool{}, map[plumbing.Hash]bool{}
+	refs, err := c.repo.References()
+	if err != nil {
+		return nil
+	}
+	_ = refs.ForEach(func(ref *plumbing.Reference) error {
+		hash, err := c.repo.ResolveRevision(plumbing.Revision(ref.Name()))
+		if err != nil {
+			return nil //nolint:nilerr // others may be readable
+		}
+		reached[ref.Hash().String()] = true
+		if head, err := c.repo.CommitObject(*hash); err == nil {
+			_ = object.NewCommitPreorderIter(head, seen, nil).ForEach(func(commit *object.Commit) error {
+				reached[commit.Hash.String()], seen[commit.Hash] = true, true
+				return nil
+			})
+		}
+		return nil
+	})
+	return reached
+}
+
 func (c *Clone) tree(commit string) (*object.Tree, error) {
 	o, err := c.repo.CommitObject(plumbing.NewHash(commit))
 	if err != nil {

@@ -14,6 +14,7 @@ type Standing struct {
 	Forge    bool
 	Network  bool
 	Abandon  []string // attached clusters to leave unchanged
+	Loses    string   // what only the forge has; may be empty
 }
 
 // Down returns the steps that take down a lab. While the hub still exists, the engine removes its objects from attached
@@ -50,6 +51,7 @@ func Down(o Standing) []lab.Step {
 	}
 	if o.Forge {
 		remove(KindForge, KindForge, "", "removed, with its volume", released)
+		steps[len(steps)-1].Loses = o.Loses
 	}
 	if o.Network {
 		remove(KindNetwork, KindNetwork, "", "removed", all)

@@ -24,12 +24,28 @@ import (
 func Status(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 	res := ui.Status{
 		Lab: ws.Name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
+		OnlyInForge: Losing(st.Losing),
 	}
 	for _, c := range Credentials(l) {
 		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + c.Service)})
 	}
 	if len(st.Off) > 0 {
 		res.Starts = ws.OnEstate("lab up")
+	}
+	res.OnlyInForge.ListedBy = ws.OnEstate("lab down --dry-run")
+	return res
+}
+
+// Losing converts what only the forge has.
+func Losing(o up.Losing) ui.OnlyInForge {
+	res := ui.OnlyInForge{Unknown: o.Unknown, Repositories: o.Repositories, Summary: o.String()}
+	for _, c := range o.Commits {
+		res.Commits = append(res.Commits, ui.ForgeCommit{
+			Repository: c.Repository, Branch: c.Branch, Commit: c.Hash, Author: c.Author, Time: c.When.UTC().Truncate(time.Second), Message: c.Message, Files: c.Files,
+		})
+	}
+	for _, r := range o.Requests {
+		res.PullRequests = append(res.PullRequests, ui.ForgeRequest{Repository: r.Repository, Number: r.Number, Title: r.Title, Author: r.Author})
 	}
 	return res
 }

@@ -1,11 +1,13 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -89,14 +91,45 @@ type ForgeCommit struct {
 	Subject string    `json:"subject"`
 }
 
-const forgeFile = "forge.json"
+// ForgeFile is the name of the forge's record, also in snapshots.
+const ForgeFile = "forge.json"
+
+// Records reports whether an exported record of the forge has a commit of others.
+func Records(record []byte, commit string) bool {
+	var f Forge
+	return json.Unmarshal(record, &f) == nil && slices.ContainsFunc(f.Commits, func(c ForgeCommit) bool { return c.Hash == commit })
+}
+
+const losingFile = "losing.json"
+
+// losing records that the forge may be removed.
+type losing struct {
+	Forge bool `json:"forge"`
+}
+
+// Losing reports whether a removal of the forge has begun: nothing of others was in it, or a person agreed to lose that.
+func (d *Dir) Losing() bool {
+	var l losing
+	return d.read(losingFile, &l) == nil && l.Forge
+}
+
+// SaveLosing records the start of a removal of the forge, or that there is none any more.
+func (d *Dir) SaveLosing(begun bool) error {
+	if begun {
+		return d.write(losingFile, losing{Forge: true})
+	}
+	if err := os.Remove(filepath.Join(d.Path, losingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("state: %w", err)
+	}
+	return nil
+}
 
 // Forge reads the record of the forge; false if it is missing or unreadable.
 func (d *Dir) Forge() (Forge, bool) {
 	var f Forge
-	err := d.read(forgeFile, &f)
+	err := d.read(ForgeFile, &f)
 	return f, err == nil
 }
 
 // SaveForge writes the record of the forge.
-func (d *Dir) SaveForge(f Forge) error { return d.write(forgeFile, f) }
+func (d *Dir) SaveForge(f Forge) error { return d.write(ForgeFile, f) }

@@ -56,6 +56,36 @@ type Status struct {
 	Endpoints    List[Endpoint]        `json:"endpoints"`
 	Off          List[string]          `json:"off"`    // parts that are stopped or do not answer
 	Starts       string                `json:"starts"` // command that starts it; empty if Off is
+	OnlyInForge  OnlyInForge           `json:"only_in_forge"`
+}
+
+// OnlyInForge is what others put into the forge and nothing else has: it is lost with the forge.
+type OnlyInForge struct {
+	Unknown      string             `json:"unknown"` // why it is not known; empty if it is
+	Commits      List[ForgeCommit]  `json:"commits"` // newest first within a branch
+	PullRequests List[ForgeRequest] `json:"pull_requests"`
+	Repositories List[string]       `json:"repositories"` // OWNER/NAME
+	Summary      string             `json:"-"`            // "2 commits, 1 pull request"; empty if there is nothing
+	ListedBy     string             `json:"-"`            // command that lists it
+}
+
+// ForgeCommit is a commit in OnlyInForge.
+type ForgeCommit struct {
+	Repository string       `json:"repository"` // estate, or a mirror's name
+	Branch     string       `json:"branch"`     // or "tag NAME"
+	Commit     string       `json:"commit"`     // full hash
+	Author     string       `json:"author"`
+	Time       time.Time    `json:"time"`
+	Message    string       `json:"message"`
+	Files      List[string] `json:"files"` // changed paths
+}
+
+// ForgeRequest is an open pull request.
+type ForgeRequest struct {
+	Repository string `json:"repository"` // OWNER/NAME
+	Number     int64  `json:"number"`
+	Title      string `json:"title"`
+	Author     string `json:"author"`
 }
 
 // StatusCluster is a cluster in Status.

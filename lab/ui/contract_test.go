@@ -23,6 +23,13 @@ func contract() map[string]any {
 	const kubeconfigs = "/home/me/.local/state/lab/homelab/kubeconfigs"
 	running := status()
 	running.Clusters, running.Applications = running.Clusters[:2], running.Applications[:2]
+	running.OnlyInForge = OnlyInForge{
+		Commits: []ForgeCommit{{
+			Repository: "estate", Branch: "main", Commit: commit, Author: "ann", Time: time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), Message: "two replicas in dev",
+			Files: []string{"environments/dev/addons/podinfo/values.yaml"},
+		}},
+		PullRequests: []ForgeRequest{{Repository: "lab/estate", Number: 1, Title: "Try it", Author: "ann"}}, Repositories: []string{"ann/notes"},
+	}
 	return map[string]any{
 		"status": running,
 		"up": NewUpResult("homelab", []string{"bridge prod"}, 4321987*time.Microsecond, []lab.StepResult{
@@ -36,7 +43,7 @@ func contract() map[string]any {
 		}, []lab.Generated{
 			{Application: lab.Application{Name: "prod-podinfo", Cluster: "prod", Addon: "podinfo"}},
 			{Application: lab.Application{Name: "prod-cert-manager", Cluster: "prod", Addon: "cert-manager", LeftOut: "https://charts.jetstack.io is unavailable: charts.jetstack.io does not answer"}},
-		}),
+		}, OnlyInForge{}),
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,

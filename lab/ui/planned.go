@@ -12,7 +12,8 @@ type PlanResult struct {
 	Lab   string         `json:"lab"`
 	Steps List[PlanStep] `json:"steps"` // dependencies come first
 
-	Applications List[PlanApplication] `json:"applications"` // that the estate generates, without user's own; empty for `lab down`
+	Applications List[PlanApplication] `json:"applications"`  // that the estate generates, without user's own; empty for `lab down`
+	OnlyInForge  OnlyInForge           `json:"only_in_forge"` // lost with the forge; empty for `lab up`
 }
 
 // PlanApplication is an application in PlanResult.
@@ -35,8 +36,8 @@ type PlanStep struct {
 }
 
 // NewPlanResult converts a plan, and the applications that the estate generates.
-func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated) PlanResult {
-	res := PlanResult{Lab: labName}
+func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge) PlanResult {
+	res := PlanResult{Lab: labName, OnlyInForge: losing}
 	for _, a := range applications {
 		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 	}
@@ -47,9 +48,9 @@ func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generate
 }
 
 // Plan prints `lab up --dry-run` and `lab down --dry-run`; text is the plan for users.
-func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, text string) error {
+func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, text string) error {
 	if u.opts.JSON {
-		return u.JSON(NewPlanResult(labName, steps, applications))
+		return u.JSON(NewPlanResult(labName, steps, applications, losing))
 	}
 	u.Raw(text + planned(applications))
 	return nil

@@ -184,6 +184,9 @@ func statusText(s Status, columns int, p paint) string {
 	if len(s.Off) > 0 {
 		b.WriteString("\n" + hang("off: ", strings.Join(s.Off, ", "), columns) + "\n" + hang("", s.Starts+" starts it without data loss", columns) + "\n")
 	}
+	if s.OnlyInForge.Summary != "" && s.OnlyInForge.Unknown == "" {
+		b.WriteString("\n" + hang("only in the forge: ", s.OnlyInForge.Summary+"; "+s.OnlyInForge.ListedBy+" lists it", columns) + "\n")
+	}
 	if len(s.Endpoints) > 0 {
 		var list []Entry
 		for _, e := range s.Endpoints {

@@ -159,7 +159,7 @@ func TestRestoreAttachedCluster(t *testing.T) {
 	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
 	must(t, err)
 	p := &process{stage: s}
-	_, err = p.lab().Restore(t.Context(), "one", silent)
+	_, err = p.lab().Restore(t.Context(), "one", up.Consent{}, silent)
 	must(t, err)
 	if slices.Contains(p.calls, "clusters.delete edge") || !strings.Contains(s.clusters.Outside("edge"), "demo") {
 		t.Errorf("calls %q, edge is %q", p.calls, s.clusters.Outside("edge"))
@@ -171,7 +171,7 @@ func TestRestoreAttachedCluster(t *testing.T) {
 
 func TestLeaving(t *testing.T) {
 	s := attachedLab(t)
-	steps, err := (&process{stage: s}).lab().Leaving(context.Background(), up.DownOptions{})
+	steps, _, err := (&process{stage: s}).lab().Leaving(context.Background(), up.DownOptions{})
 	must(t, err)
 	want := `delete   engine           removes its objects from edge
 delete   cluster/edge     released, keeps running   (after engine)

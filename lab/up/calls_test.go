@@ -163,6 +163,20 @@ func (f *calledForge) Observe(ctx context.Context) (s forge.State, err error) {
 	return s, err
 }
 
+func (f *calledForge) Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mirror) (found forge.Foreign, err error) {
+	err = f.p.call("forge.foreign", func() error {
+		return f.locked(func() (err error) { found, err = f.Fake.Foreign(ctx, tree, mirrors); return err })
+	})
+	return found, err
+}
+
+func (f *calledForge) Wake(ctx context.Context) (woken bool, err error) {
+	err = f.p.call("forge.wake", func() error {
+		return f.locked(func() (err error) { woken, err = f.Fake.Wake(ctx); return err })
+	})
+	return woken, err
+}
+
 func (f *calledForge) Diff(ctx context.Context, tree forge.Tree) (list []string, err error) {
 	err = f.p.call("forge.diff", func() (err error) { list, err = f.server.Diff(ctx, tree); return err })
 	return list, err

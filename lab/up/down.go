@@ -25,6 +25,7 @@ type DownOptions struct {
 	Existed   bool     // the lab existed, with or without its record
 	Snapshots bool     // remove snapshots, too
 	Abandon   []string // attached clusters to leave unchanged
+	Lose      Consent  // to the loss of what only the forge has
 }
 
 // Removal is the result of Remove.
@@ -37,13 +38,14 @@ type Removal struct {
 // Remove deletes the lab, its state folder and, with o.Snapshots, its snapshots.
 func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Removal, error) {
 	if err := l.Containers.Answers(ctx); err != nil {
-		if !o.Existed { // no lab and no container engine: nothing to remove
-			return Removal{}, l.Dir.Remove()
+		e := &lab.Error{
+			Exit: lab.ExitFailed, Code: "no_engine", Message: "the lab's containers cannot be removed", Cure: "start the docker engine and run lab down again", Err: err,
 		}
-		return Removal{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer, so the lab's containers cannot be removed",
-			Cure: "start it and run lab down again", Err: err,
+		if !o.Existed { // the state folder may be lost, and the containers not
+			e.Message = "whether there is a lab " + l.Name + " is unknown"
+			return Removal{}, errors.Join(e, l.Dir.Remove()) // only the lock
 		}
+		return Removal{}, e
 	}
 	removed, stays, err := l.Down(ctx, o, p)
 	r := Removal{Removed: removed, Stays: stays}
@@ -72,13 +74,17 @@ func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Remova
 	return r, l.Dir.Remove()
 }
 
-// Leaving returns the plan of Down.
-func (l *Lab) Leaving(ctx context.Context, o DownOptions) ([]lab.Step, error) {
+// Leaving returns the plan of Down, and what is lost with the forge. It starts nothing to find out.
+func (l *Lab) Leaving(ctx context.Context, o DownOptions) ([]lab.Step, Losing, error) {
 	remaining, err := l.remaining(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, Losing{}, err
 	}
-	return plan.Down(remaining), nil
+	losing, err := l.Losing(ctx, false)
+	if err == nil && !losing.None() {
+		remaining.Loses = losing.String()
+	}
+	return plan.Down(remaining), losing, err
 }
 
 func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, error) {
@@ -109,11 +115,17 @@ func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, erro
 }
 
 // Down deletes every resource labelled with the lab's name: first what the engine installed in attached clusters, then clusters and forge in parallel, then the
-// network. It returns the removed resources and those left in attached clusters. Complete snapshots are kept.
+// network. It returns the removed resources and those left in attached clusters. Complete snapshots are kept. Without consent, it touches nothing if the forge has
+// something of others.
 func (l *Lab) Down(ctx context.Context, o DownOptions, p lab.Progress) (removed, stays []string, err error) {
 	remaining, err := l.remaining(ctx, o)
 	if err != nil {
 		return nil, nil, err
+	}
+	if remaining.Forge {
+		if err := l.mayLose(ctx, o.Lose, p); err != nil {
+			return nil, nil, err
+		}
 	}
 	d := &teardown{Lab: l, remaining: remaining}
 	steps := plan.Down(remaining)

@@ -56,7 +56,7 @@ func TestCallFailureReported(t *testing.T) {
 }
 
 func restore(ctx context.Context, p *process) error {
-	_, err := p.lab().Restore(ctx, "one", silent)
+	_, err := p.lab().Restore(ctx, "one", up.Consent{}, silent)
 	return err
 }
 

@@ -265,20 +265,20 @@ func TestRestoreFails(t *testing.T) {
 	s := newStage(t)
 	spoiled(t, s)
 	was := s.clusters.Whole()
-	if _, err := (&process{stage: s}).lab().Restore(t.Context(), "none", silent); !errors.As(err, &e) || e.Code != snapshot.CodeNone {
+	if _, err := (&process{stage: s}).lab().Restore(t.Context(), "none", up.Consent{}, silent); !errors.As(err, &e) || e.Code != snapshot.CodeNone {
 		t.Errorf("%v", err)
 	}
 	p := &process{stage: s}
 	l := p.lab()
 	l.Dir = &state.Dir{Lab: "demo", Path: "/dev/null/demo"}
-	if _, err := l.Restore(t.Context(), "one", silent); err == nil || slices.Contains(p.calls, "clusters.delete dev") {
+	if _, err := l.Restore(t.Context(), "one", up.Consent{}, silent); err == nil || slices.Contains(p.calls, "clusters.delete dev") {
 		t.Errorf("without a marker: %v, calls %q", err, p.calls)
 	}
 	s.requireKept(t, was, "after restores that failed to begin")
 
 	l = (&process{stage: s}).lab()
 	l.Snapshots = losing{s.shelf}
-	if _, err := l.Restore(t.Context(), "one", silent); err == nil || !strings.Contains(err.Error(), "node demo-") || s.dir.Restoring() != "one" {
+	if _, err := l.Restore(t.Context(), "one", up.Consent{}, silent); err == nil || !strings.Contains(err.Error(), "node demo-") || s.dir.Restoring() != "one" {
 		t.Errorf("%v", err)
 	}
 }
@@ -290,7 +290,7 @@ func TestRestoreMarkerRemains(t *testing.T) {
 	l := (&process{stage: s}).lab()
 	l.Dir = &state.Dir{Lab: "demo", Path: s.dir.Path}
 	l.Snapshots = disturbed{s.shelf, func() { l.Dir.Path = "/dev/null/demo" }}
-	if _, err := l.Restore(t.Context(), "one", silent); err == nil || s.dir.Restoring() != "one" {
+	if _, err := l.Restore(t.Context(), "one", up.Consent{}, silent); err == nil || s.dir.Restoring() != "one" {
 		t.Errorf("%v", err)
 	}
 }

@@ -237,6 +237,12 @@ func (s *stage) commit(t *testing.T, name, text string) {
 	t.Helper()
 	s.files[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 	s.load()
+	s.commitOnly(t, name, text)
+}
+
+// commitOnly adds a foreign commit that the working tree lacks.
+func (s *stage) commitOnly(t *testing.T, name, text string) {
+	t.Helper()
 	tree := memfs.New()
 	repo, err := git.Open(s.forge.Memory, tree)
 	must(t, err)

@@ -46,9 +46,9 @@ func TestAnotherContainerEngine(t *testing.T) {
 			_, err := l.Remove(t.Context(), up.DownOptions{Existed: true}, silent)
 			return err
 		},
-		"leaving": func(l *up.Lab) error { _, err := l.Leaving(t.Context(), up.DownOptions{}); return err },
+		"leaving": func(l *up.Lab) error { _, _, err := l.Leaving(t.Context(), up.DownOptions{}); return err },
 		"status":  func(l *up.Lab) error { _, err := l.Status(t.Context()); return err },
-		"restore": func(l *up.Lab) error { _, err := l.Restore(t.Context(), "ready", silent); return err },
+		"restore": func(l *up.Lab) error { _, err := l.Restore(t.Context(), "ready", up.Consent{}, silent); return err },
 	} {
 		e = nil
 		if err := run((&process{stage: away}).lab()); !errors.As(err, &e) || e.Code != "other_docker" || !strings.Contains(strings.Join(e.Details, "\n"), "unix:///one") ||

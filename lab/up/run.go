@@ -75,6 +75,9 @@ func (l *Lab) Remember(ctx context.Context, s *Seen) error {
 	if err := l.recordMachine(s.docker); err != nil {
 		return err
 	}
+	if err := l.Dir.SaveLosing(false); err != nil {
+		return err
+	}
 	for name, c := range s.Clusters {
 		if c.Made == lab.MadeWhole && !c.Recorded && c.Gone == 0 {
 			if err := l.Clusters.Record(ctx, name, c.Inputs); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/snapshot"
+	"homelab/lab/state"
 )
 
 // Shelf stores a lab's snapshots.
@@ -108,14 +109,20 @@ func Held(est *lab.Estate, o snapshot.Snapshot) Options {
 }
 
 // Restore replaces the lab with a snapshot and starts its containers. Slow and space-consuming work is staged first, next to the existing lab; from then
-// on, a marker in the state folder makes the next run resume. The lab's files, including credentials, are replaced.
-func (l *Lab) Restore(ctx context.Context, name string, p lab.Progress) (snapshot.Snapshot, error) {
+// on, a marker in the state folder makes the next run resume. The lab's files, including credentials, are replaced. Without consent, nothing is touched if the forge
+// has something of others that the snapshot lacks.
+func (l *Lab) Restore(ctx context.Context, name string, lose Consent, p lab.Progress) (snapshot.Snapshot, error) {
 	if _, err := l.machine(ctx); err != nil {
 		return snapshot.Snapshot{}, err
 	}
 	o, err := l.Snapshots.Find(ctx, name)
 	if err != nil {
 		return o, err
+	}
+	if l.Dir.Restoring() == "" {
+		if err := l.mayLose(ctx, lose, p, o.Files[state.ForgeFile]); err != nil {
+			return o, err
+		}
 	}
 	if err := l.Snapshots.Stage(ctx, o, p); err != nil {
 		return o, err

@@ -107,7 +107,7 @@ func TestRestore(t *testing.T) {
 	s.clusters.Stop("prod")
 	must(t, os.Remove(filepath.Join(s.dir.Path, "credentials.json")))
 	l := (&process{stage: s}).lab()
-	if _, err := l.Restore(t.Context(), "one", silent); err != nil {
+	if _, err := l.Restore(t.Context(), "one", up.Consent{}, silent); err != nil {
 		t.Fatal(err)
 	}
 	s.requireKept(t, canaries, "after the restore")
@@ -158,7 +158,7 @@ func TestRestoreFaults(t *testing.T) {
 	quiet := newStage(t)
 	spoiled(t, quiet)
 	p := &process{stage: quiet}
-	if _, err := p.lab().Restore(t.Context(), "one", silent); err != nil {
+	if _, err := p.lab().Restore(t.Context(), "one", up.Consent{}, silent); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.calls) < 8 {
@@ -188,7 +188,7 @@ func restoreWith(t *testing.T, fault string, at int) {
 		}
 		return faults[fault](s, p, cancel)
 	}
-	_, err := p.lab().Restore(ctx, "one", silent)
+	_, err := p.lab().Restore(ctx, "one", up.Consent{}, silent)
 	list, lerr := s.shelf.List(t.Context())
 	if lerr != nil || !slices.ContainsFunc(list, func(o snapshot.Snapshot) bool { return o.Name == "one" }) {
 		t.Fatalf("snapshot lost: %v, %v", list, lerr)
@@ -199,7 +199,7 @@ func restoreWith(t *testing.T, fault string, at int) {
 		if st, err := (&process{stage: s}).lab().Status(t.Context()); err != nil || !slices.Contains(st.Off, "the restore of snapshot one has not ended") {
 			t.Errorf("%v, %v", st.Off, err)
 		}
-		if _, err := (&process{stage: s}).lab().Restore(t.Context(), pending, silent); err != nil {
+		if _, err := (&process{stage: s}).lab().Restore(t.Context(), pending, up.Consent{}, silent); err != nil {
 			t.Fatal(err)
 		}
 	case err != nil:

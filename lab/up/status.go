@@ -19,6 +19,7 @@ type Status struct {
 	Forge        forge.State
 	Applications []lab.Application
 	Off          []string // components that are stopped or do not answer: "cluster dev is stopped"
+	Losing       Losing   // what only the forge has
 }
 
 // Status returns the state of clusters, forge and applications. Unreachable ones are reported as unknown, not as an error.
@@ -33,6 +34,9 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	byName := byName(states)
 	st := Status{Clusters: l.states(byName)}
 	if st.Forge, err = l.Forge.Observe(ctx); err != nil {
+		return st, err
+	}
+	if st.Losing, err = l.losing(ctx, st.Forge, false); err != nil {
 		return st, err
 	}
 	st.Off = off(st)

@@ -96,6 +96,13 @@ type Forge interface {
 	Repository
 	Mirrors
 	Services
+	Strangers
+}
+
+// Strangers tells what others put into the forge.
+type Strangers interface {
+	Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mirror) (forge.Foreign, error)
+	Wake(ctx context.Context) (bool, error)
 }
 
 // Engine is the GitOps engine on the hub.
@@ -145,6 +152,7 @@ type Containers interface {
 type Lab struct {
 	Name       string
 	Estate     *lab.Estate // nil for calls that need none
+	Files      forge.Tree  // of the estate, if it is invalid; may be empty
 	Dir        *state.Dir
 	Ports      state.Ports
 	Creds      state.Credentials

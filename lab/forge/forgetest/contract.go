@@ -40,6 +40,8 @@ type Forge interface {
 	Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.PushResult, error)
 	Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.Mirrored, error)
 	Remove(ctx context.Context) error
+	Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mirror) (forge.Foreign, error)
+	Wake(ctx context.Context) (bool, error)
 }
 
 var _ Forge = (*forge.Gitea)(nil)
@@ -54,6 +56,11 @@ type Subject struct {
 	Unprepare func(t *testing.T)                                      // deletes admin and repository, as after an interrupted start
 	Other     func(t *testing.T, message string, files ...string)     // commits as another user: name, text, name, text, ...
 	Chart     func(t *testing.T, dir, version, text string) lab.Chart // returns a chart archive whose content depends on text
+	// Strangers pushes, as ann, a commit "try it" with try.txt to a new branch try of the estate, opens a pull request "Try it" for it, and creates a repository ann/notes
+	// with content.
+	Strangers func(t *testing.T)
+
+	mirror forge.Mirror // of the mirror test
 }
 
 func Contract(t *testing.T, s Subject) {
@@ -71,6 +78,9 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("observed %+v", got)
 		}
 		unserved(t, s.Forge, tree)
+		if woken, err := s.Forge.Wake(ctx); woken || err != nil {
+			t.Errorf("woken %t, %v", woken, err)
+		}
 		must(t, s.Forge.Remove(ctx))
 	})
 
@@ -220,7 +230,8 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
-	t.Run("mirror", func(t *testing.T) { testMirror(t, s) })
+	clone := t.TempDir()
+	t.Run("mirror", func(t *testing.T) { s.mirror = testMirror(t, s, clone) })
 
 	t.Run("restart", func(t *testing.T) {
 		before := observe(t, s.Forge)
@@ -262,6 +273,8 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
+	t.Run("foreign", func(t *testing.T) { testForeign(t, s, tree) })
+
 	rebuilt := s.Image
 	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // same archive
 	t.Run("other settings", func(t *testing.T) {
@@ -279,6 +292,9 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("unprepared: %+v", got)
 		}
 		unserved(t, s.Forge, tree)
+		if got, err := s.Forge.Foreign(ctx, tree, nil); err != nil || !got.Empty() {
+			t.Errorf("of others %+v, %v; want nothing, for certain", got, err)
+		}
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		if got := observe(t, s.Forge); !got.Prepared || !got.Answers {
 			t.Errorf("started: %+v", got)

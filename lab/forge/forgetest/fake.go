@@ -38,6 +38,9 @@ type Fake struct {
 	charts     map[string]string // name and version -> digest
 	hook       string            // URL and secret
 	hooks      map[string]string // same, by mirror
+
+	requests     []forge.PullRequest
+	repositories []string // of others
 }
 
 var _ Forge = (*Fake)(nil)
@@ -158,6 +161,7 @@ func (f *Fake) Take(folder string) (func() error, error) {
 		}
 		f.inputs, f.port, f.hook, f.hooks, f.up = taken.inputs, taken.port, taken.hook, taken.hooks, false
 		f.paused, f.silent, f.unprepared, f.charts = false, false, taken.unprepared, maps.Clone(taken.charts)
+		f.requests, f.repositories = taken.requests, taken.repositories
 		if f.Memory != nil {
 			f.Memory, err = copied(taken.Memory)
 			return err
@@ -181,6 +185,7 @@ func (f *Fake) Silence(silent bool) { f.silent = silent }
 // Unprepare deletes the repository, as if Start had been interrupted.
 func (f *Fake) Unprepare() error {
 	f.unprepared, f.charts, f.hook, f.hooks = true, map[string]string{}, "", nil
+	f.requests, f.repositories = nil, nil
 	return f.empty()
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"homelab/lab"
+	"homelab/lab/forge"
 	"homelab/lab/forge/forgetest"
 )
 
@@ -26,6 +27,10 @@ func TestFake(t *testing.T) {
 		},
 		Other: func(t *testing.T, message string, files ...string) {
 			forgetest.Commit(t, f.Dir, nil, message, files...)
+		},
+		Strangers: func(t *testing.T) {
+			forgetest.Branch(t, f.Dir, nil, "try", "try it", "try.txt", "try\n")
+			f.Add(forge.PullRequest{Repository: "lab/estate", Number: 1, Title: "Try it", Author: "ann"}, "ann/notes")
 		},
 		Chart: func(t *testing.T, dir, version, text string) lab.Chart {
 			file := filepath.Join(dir, "chart.tgz")

@@ -86,9 +86,9 @@ func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string,
 	return res, err
 }
 
-func testMirror(t *testing.T, s Subject) {
+// testMirror mirrors a clone in dir.
+func testMirror(t *testing.T, s Subject, dir string) forge.Mirror {
 	ctx := t.Context()
-	dir := t.TempDir()
 	write(t, dir, "apps/web.yaml", "one\n")
 	m := forge.Mirror{Name: "gitops", Branch: "trunk", Of: "https://github.com/acme/gitops", Tree: forge.Tree{FS: os.DirFS(dir), Dir: dir}}
 	const url = "http://172.18.0.2:30080/api/webhook"
@@ -146,4 +146,5 @@ func testMirror(t *testing.T, s Subject) {
 	if got := observe(t, s.Forge); got != estate {
 		t.Errorf("the estate is %+v, was %+v", got, estate)
 	}
+	return m
 }

@@ -1,0 +1,334 @@
+package forge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/gitfiles"
+
+	"code.gitea.io/sdk/gitea"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+const (
+	foreignLimit = 2 * time.Minute // of a look for what others put into the forge
+	wakeLimit    = time.Minute     // of a start for such a look
+	pageSize     = 50              // Gitea's maximum
+)
+
+// Foreign is what the forge has that lab did not put there and no working tree or clone has. It is lost with the forge's volume.
+type Foreign struct {
+	Commits      []ForeignCommit // by repository and branch, newest first
+	Requests     []PullRequest   // open ones
+	Repositories []string        // with content, not created by lab: OWNER/NAME
+}
+
+// ForeignCommit is a commit that only the forge has.
+type ForeignCommit struct {
+	Commit
+	Repository string   // estate, or a mirror's name
+	Branch     string   // or "tag NAME"
+	Files      []string // changed paths, sorted
+}
+
+// PullRequest is an open pull request.
+type PullRequest struct {
+	Repository string // OWNER/NAME
+	Number     int64
+	Title      string
+	Author     string
+}
+
+// Empty reports whether there is nothing of others.
+func (f Foreign) Empty() bool {
+	return len(f.Commits)+len(f.Requests)+len(f.Repositories) == 0
+}
+
+// Foreign returns the commits of others that only the forge has: on the branch that engines follow those that the working tree lacks, on other branches and tags
+// those that the clone lacks. Without a tree, all commits after lab's last push or pull count. A story's commits do not. If there are none, it takes one small request.
+func (r Remote) Foreign(ctx context.Context, tree Tree) ([]ForeignCommit, error) {
+	refs, err := r.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	branch, last := r.branch().String(), refs[lastRef.String()]
+	reached := sync.OnceValue(func() map[string]bool { return tree.reached() })
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		if name != branch && (strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/")) && refs[name] != last && refs[name] != refs[branch] && !reached()[refs[name]] {
+			others = append(others, name)
+		}
+	}
+	lacks := map[string]bool{}
+	if tree.FS != nil {
+		ahead, err := r.Ahead(ctx, tree)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range ahead {
+			lacks[c.Hash] = true
+		}
+		if len(lacks)+len(others) == 0 {
+			return nil, nil
+		}
+	} else if len(others) == 0 && refs[branch] == last {
+		return nil, nil
+	}
+	store := newStore(nil)
+	specs := []config.RefSpec{"+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/lab/*:refs/lab/*"}
+	if err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags}); err != nil {
+		return nil, fmt.Errorf("fetch from the forge: %w", err)
+	}
+	known := map[plumbing.Hash]bool{}
+	for hash := range reached() {
+		known[plumbing.NewHash(hash)] = true
+	}
+	var list []ForeignCommit
+	// walk adds the commits of a reference that are not known yet, and makes them known.
+	walk := func(name, hash string, counts func(*object.Commit) bool) error {
+		c, err := commitOf(store, plumbing.NewHash(hash))
+		if c == nil || err != nil {
+			return err
+		}
+		return object.NewCommitIterCTime(c, maps.Clone(known), nil).ForEach(func(c *object.Commit) error {
+			known[c.Hash] = true
+			if !counts(c) {
+				return nil
+			}
+			files, err := touched(ctx, c)
+			list = append(list, ForeignCommit{Commit: summaries([]*object.Commit{c})[0], Branch: shortName(name), Files: files})
+			return err
+		})
+	}
+	never := func(*object.Commit) bool { return false }
+	foreign := func(c *object.Commit) bool { return !strings.HasSuffix(c.Author.Email, storyHost) }
+	ahead := foreign
+	if tree.FS != nil {
+		ahead = func(c *object.Commit) bool { return lacks[c.Hash.String()] && foreign(c) }
+	}
+	err = errors.Join(walk(lastRef.String(), last, never), walk(branch, refs[branch], ahead))
+	for _, name := range others {
+		err = errors.Join(err, walk(name, refs[name], foreign))
+	}
+	return list, err
+}
+
+// reached returns the commits that the clone's branches and tags have.
+func (t Tree) reached() map[string]bool {
+	if t.Dir == "" {
+		return nil
+	}
+	clone, err := gitfiles.Open(t.Dir)
+	if err != nil { // no clone has them
+		return nil
+	}
+	return clone.Reached()
+}
+
+// commitOf returns the commit of a reference, or nil if it has none.
+func commitOf(store storer.EncodedObjectStorer, hash plumbing.Hash) (*object.Commit, error) {
+	if tag, err := object.GetTag(store, hash); err == nil {
+		hash = tag.Target
+	}
+	c, err := object.GetCommit(store, hash)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return nil, nil
+	}
+	return c, err
+}
+
+// touched returns the paths that a commit changed from its first parent.
+func touched(ctx context.Context, c *object.Commit) ([]string, error) {
+	after, err := c.Tree()
+	if err != nil {
+		return nil, err
+	}
+	before := &object.Tree{}
+	if len(c.ParentHashes) > 0 {
+		parent, err := c.Parent(0)
+		if err != nil {
+			return nil, err
+		}
+		if before, err = parent.Tree(); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := object.DiffTreeWithOptions(ctx, before, after, nil)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, change := range changes {
+		paths = append(paths, change.To.Name, change.From.Name)
+	}
+	slices.Sort(paths)
+	return slices.DeleteFunc(slices.Compact(paths), func(p string) bool { return p == "" }), nil
+}
+
+func shortName(ref string) string {
+	if tag, ok := strings.CutPrefix(ref, "refs/tags/"); ok {
+		return "tag " + tag
+	}
+	return strings.TrimPrefix(ref, "refs/heads/")
+}
+
+// Foreign returns what others put into the forge, which must run. tree is the estate's and may be empty; mirrors are those of the estate. Of other mirrors, nothing is
+// known but lab's last push.
+func (g *Gitea) Foreign(ctx context.Context, tree Tree, mirrors []Mirror) (f Foreign, err error) {
+	ctx, cancel := context.WithTimeout(ctx, foreignLimit)
+	defer cancel()
+	s, api, err := g.dial(ctx)
+	if err != nil {
+		return f, err
+	}
+	repositories, err := g.repositories(ctx, api)
+	if err != nil {
+		return f, err
+	}
+	for _, repo := range repositories {
+		if repo.Empty {
+			continue
+		}
+		r, tree, err := g.placed(ctx, s, repo, tree, mirrors)
+		if err != nil {
+			return f, err
+		}
+		if r == nil {
+			f.Repositories = append(f.Repositories, repo.FullName)
+		} else {
+			commits, err := r.Foreign(ctx, tree)
+			if err != nil {
+				return f, fmt.Errorf("repository %s: %w", repo.FullName, err)
+			}
+			for _, c := range commits {
+				c.Repository = repo.Name
+				f.Commits = append(f.Commits, c)
+			}
+		}
+		requests, err := g.requests(api, repo)
+		if err != nil {
+			return f, err
+		}
+		f.Requests = append(f.Requests, requests...)
+	}
+	return f, nil
+}
+
+// repositories lists all repositories of the forge, the estate's first. A forge whose admin is unknown has none if its folder of repositories is empty.
+func (g *Gitea) repositories(ctx context.Context, api *gitea.Client) ([]*gitea.Repository, error) {
+	var all []*gitea.Repository
+	for page := 1; ; page++ {
+		list, resp, err := api.SearchRepos(gitea.SearchRepoOptions{ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}})
+		if resp != nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
+			out, err := g.docker.Exec(ctx, g.name, nil, "sh", "-c", `ls -d "$1"/*/*.git 2>/dev/null || true`, "sh", workPath+"/repositories")
+			if err == nil && strings.TrimSpace(string(out)) != "" {
+				err = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "its password is lost, so it cannot be asked", Cure: "lab up sets another"}
+			}
+			return nil, err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("repositories of the forge: %w", err)
+		}
+		if all = append(all, list...); len(list) < pageSize {
+			break
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *gitea.Repository) int {
+		switch own := g.creds.User + "/" + Repository; {
+		case a.FullName == own && b.FullName != own:
+			return -1
+		case b.FullName == own && a.FullName != own:
+			return 1
+		}
+		return strings.Compare(a.FullName, b.FullName)
+	})
+	return all, nil
+}
+
+// placed returns the remote and the working tree of a repository, or nil if lab did not create it.
+func (g *Gitea) placed(ctx context.Context, s State, repo *gitea.Repository, tree Tree, mirrors []Mirror) (*Remote, Tree, error) {
+	if repo.Owner == nil || repo.Owner.UserName != g.creds.User {
+		return nil, Tree{}, nil
+	}
+	if repo.Name == Repository {
+		r := g.remote(s)
+		return &r, tree, nil
+	}
+	if i := slices.IndexFunc(mirrors, func(m Mirror) bool { return m.Name == repo.Name }); i >= 0 {
+		r := g.of(mirrors[i], s).remote(s)
+		return &r, mirrors[i].Tree, nil
+	}
+	former := g.of(Mirror{Name: repo.Name, Branch: repo.DefaultBranch}, s).remote(s)
+	refs, err := former.list(ctx)
+	if _, pushed := refs[lastRef.String()]; !pushed || err != nil {
+		return nil, Tree{}, err
+	}
+	return &former, Tree{}, nil
+}
+
+// requests lists the open pull requests of a repository.
+func (g *Gitea) requests(api *gitea.Client, repo *gitea.Repository) ([]PullRequest, error) {
+	if repo.OpenPulls == 0 || repo.Owner == nil {
+		return nil, nil
+	}
+	var all []PullRequest
+	for page := 1; ; page++ {
+		list, _, err := api.ListRepoPullRequests(repo.Owner.UserName, repo.Name, gitea.ListPullRequestsOptions{
+			ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}, State: gitea.StateOpen,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("pull requests of %s: %w", repo.FullName, err)
+		}
+		for _, p := range list {
+			one := PullRequest{Repository: repo.FullName, Number: p.Index, Title: p.Title}
+			if p.Poster != nil {
+				one.Author = p.Poster.UserName
+			}
+			all = append(all, one)
+		}
+		if len(list) < pageSize {
+			return all, nil
+		}
+	}
+}
+
+// Wake starts a stopped or paused container as it is, so that Foreign can ask it, and waits until it answers. It reports false if there is nothing to wake: the container
+// has no settings, so it never ran.
+func (g *Gitea) Wake(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	defer cancel()
+	s, c, err := g.inspect(ctx)
+	if err != nil || !s.Exists {
+		return false, err
+	}
+	switch {
+	case s.Running:
+	case c.Paused():
+		err = g.docker.Unpause(ctx, g.name)
+	default:
+		if _, err := g.docker.File(ctx, g.name, appINI); docker.NoFile(err) {
+			return false, nil
+		}
+		err = g.docker.Start(ctx, g.name, lab.NetworkName(g.lab))
+	}
+	if err == nil {
+		s, err = g.running(ctx)
+	}
+	if err == nil {
+		err = g.awaitHealth(ctx, s)
+	}
+	return true, err
+}
