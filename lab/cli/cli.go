@@ -19,6 +19,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/doctor"
 	"homelab/lab/present"
+	"homelab/lab/state"
 	"homelab/lab/ui"
 )
 
@@ -58,6 +59,9 @@ func Run(ctx context.Context, env Env) lab.Exit {
 		return lab.ExitDone
 	}
 	err := app.RunContext(ctx, argv.FlagsFirst(app, env.Args))
+	if err := state.HandOver(); err != nil {
+		p.ui.Println("some of lab's files stay root's: " + err.Error())
+	}
 	if err == nil {
 		return lab.ExitDone
 	}

@@ -20,16 +20,41 @@ func (p *program) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "check this machine, and fix it with --fix",
-		Description: "Without --fix nothing on the host changes. With it, as root on Linux, safe cures are applied, each announced first.\n\n" +
-			examples("lab doctor", "lab doctor --fix", "lab doctor -o json"),
+		Description: "Without --fix nothing on the host changes. With it, as root on Linux, safe cures are applied, each announced first and recorded; limits are " +
+			"only raised. --undo puts back what the record has, except what somebody changed since, and installed packages.\n\n" +
+			examples("lab doctor", "lab doctor --fix", "lab doctor --undo", "lab doctor -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "fix", Usage: "apply the cures that are safe"},
+			&cli.BoolFlag{Name: "undo", Usage: "put back what --fix changed"},
 		},
-		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
-			return p.doctor(c.Context, ws, originOf(c), c.Bool("fix"))
-		}),
+		Action: func(c *cli.Context) error {
+			if c.Bool("undo") {
+				return p.undo(c)
+			}
+			return p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+				return p.doctor(c.Context, ws, originOf(c), c.Bool("fix"))
+			})(c)
+		},
 	}
+}
+
+// undo puts the machine back. It concerns no lab and no estate.
+func (p *program) undo(c *cli.Context) error {
+	if err := argv.NoArgs(c); err != nil {
+		return err
+	}
+	if err := p.output(c); err != nil {
+		return err
+	}
+	if c.Bool("fix") {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--undo puts back what --fix changes", Cure: "use one of them"}
+	}
+	list, err := doctor.New(doctor.Options{Docker: docker.New()}).Undo(c.Context, p.ui.Println)
+	if err != nil {
+		return err
+	}
+	return p.ui.Undone(present.Undone(list))
 }
 
 func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from origin, fix bool) error {

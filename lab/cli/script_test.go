@@ -42,6 +42,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LAB_IMAGES", "source")
 			return nil
 		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, errors.New("unknown condition")
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
 }

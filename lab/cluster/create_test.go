@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +99,25 @@ func TestFavor(t *testing.T) {
 		k.favor(t.Context(), lab.Cluster{Name: "unrecorded", Role: role})
 		if got := callsIn(t, calls); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", role, got)
+		}
+	}
+}
+
+// kind runs the docker command on PATH: lab's own, if lab doctor --fix installed it, once.
+func TestWrapped(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", "/usr/bin:/bin")
+	for range 2 {
+		if err := wrapped(filepath.Join(dir, "docker")); err != nil || os.Getenv("PATH") != "/usr/bin:/bin" {
+			t.Fatalf("%v, PATH %s", err, os.Getenv("PATH"))
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "docker"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := wrapped(filepath.Join(dir, "docker")); err != nil || os.Getenv("PATH") != dir+":/usr/bin:/bin" {
+			t.Fatalf("%v, PATH %s", err, os.Getenv("PATH"))
 		}
 	}
 }

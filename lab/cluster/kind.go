@@ -136,6 +136,9 @@ func (k *Kind) provider(logger log.Logger) (*kind.Provider, error) {
 	if err := os.Setenv(networkEnv, lab.NetworkName(k.lab)); err != nil {
 		return nil, err
 	}
+	if err := wrapped(docker.Wrapper); err != nil {
+		return nil, err
+	}
 	return kind.NewProvider(kind.ProviderWithDocker(), kind.ProviderWithLogger(logger)), nil
 }
 
@@ -169,4 +172,14 @@ func digest(v any) string {
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// wrapped puts the docker command of lab doctor --fix, if there is one, first on this process's PATH. kind has no option for a container's runtime, but runs
+// the command on PATH: https://github.com/kubernetes-sigs/kind/blob/v0.33.0/pkg/cluster/internal/providers/docker/provision.go
+func wrapped(command string) error {
+	dir, path := filepath.Dir(command), os.Getenv("PATH")
+	if _, err := os.Stat(command); err != nil || strings.HasPrefix(path, dir+string(os.PathListSeparator)) {
+		return nil
+	}
+	return os.Setenv("PATH", dir+string(os.PathListSeparator)+path)
 }

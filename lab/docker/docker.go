@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,14 +22,22 @@ import (
 	"homelab/lab"
 )
 
+// Wrapper is the docker command that `lab doctor --fix` installs on hosts without CAP_SYS_RESOURCE: privileged containers get a runtime that does not ask
+// for it, if the engine has it.
+const Wrapper = "/usr/local/lib/lab/bin/docker"
+
 // Docker runs the docker command.
 type Docker struct {
 	program  string
+	wrapper  string        // if it exists, it replaces program for new privileged containers
 	patience time.Duration // if the engine does not answer; default answerLimit
 }
 
 // New returns a Docker for the "docker" on PATH.
-func New() *Docker { return &Docker{program: "docker"} }
+func New() *Docker { return WithWrapper(Wrapper) }
+
+// WithWrapper is New with the Wrapper in another place.
+func WithWrapper(path string) *Docker { return &Docker{program: "docker", wrapper: path} }
 
 // Error is a failed docker command.
 type Error struct {
@@ -129,7 +138,13 @@ func (d *Docker) Output(ctx context.Context, stdin io.Reader, args ...string) ([
 
 // Run is like Output but streams stdout.
 func (d *Docker) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
-	cmd := exec.CommandContext(ctx, d.program, args...)
+	program := d.program
+	if args[0] == "run" && slices.Contains(args, "--privileged") {
+		if _, err := os.Stat(d.wrapper); err == nil {
+			program = d.wrapper
+		}
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = stdin
 	cmd.Stdout = stdout
 	var stderr bytes.Buffer
@@ -151,7 +166,8 @@ type Info struct {
 	CgroupVersion   string // "1" or "2"
 	CgroupDriver    string
 	DefaultRuntime  string
-	Driver          string // storage driver
+	Runtimes        map[string]any // by name
+	Driver          string         // storage driver
 	DockerRootDir   string
 	NCPU            int
 	MemTotal        int64 // bytes

@@ -127,3 +127,33 @@ func TestLogsHaveBothStreams(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Only new privileged containers are started by the wrapper, once it is there.
+func TestWrapper(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":/bin:/usr/bin")
+	install := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho "+name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install("docker")
+	d := WithWrapper(filepath.Join(dir, "wrapper"))
+	ran := func(args ...string) string {
+		out, err := d.Output(t.Context(), nil, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if got := ran("run", "--privileged", "x"); got != "docker" {
+		t.Errorf("%s without a wrapper", got)
+	}
+	install("wrapper")
+	for args, want := range map[string]string{"run --rm --privileged x": "wrapper", "run --rm x": "docker", "exec --privileged x": "docker"} {
+		if got := ran(strings.Fields(args)...); got != want {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}

@@ -43,11 +43,14 @@ func (d *Doctor) engine(ctx context.Context, s seen) Check {
 	}
 	_, noClient := d.o.Host.LookPath("docker")
 	usual := s.endpoint == "" && os.Getenv("DOCKER_HOST") == "" || s.endpoint == "unix://"+d.o.Host.Socket
+	p := platformOf(s)
 	switch {
 	case errors.Is(s.err, context.DeadlineExceeded):
 		return c.fail(fmt.Sprintf("no answer at %s within %s", cmp.Or(s.endpoint, "the engine"), checkTimeout), cureSilence, false)
+	case !usual && p.start != "" && p.support == untested:
+		return c.fail(p.name+" does not answer", p.start, false)
 	case !usual:
-		return c.fail("no engine answers at "+s.endpoint, "start that engine, or unset DOCKER_HOST and DOCKER_CONTEXT", false)
+		return c.fail("no engine answers at "+cmp.Or(s.endpoint, os.Getenv("DOCKER_HOST")), p.start, false)
 	case refused(ctx, d.o.Host.Socket):
 		return c.fail("this user may not use "+d.o.Host.Socket, "run lab as root, or join the group: usermod -aG docker $USER", false)
 	}
@@ -86,39 +89,6 @@ func (d *Doctor) cgroup(_ context.Context, s seen) Check {
 		return c.ok("v1: works, kubelet accepts it (failCgroupV1: false)")
 	}
 	return c.skip(fmt.Sprintf("the engine does not report its version (%q)", s.info.CgroupVersion))
-}
-
-func (d *Doctor) inotify(_ context.Context, s seen) Check {
-	c := Check{ID: CheckInotify, Title: "inotify"}
-	if c, ok := c.skipRemote(s); ok {
-		return c
-	}
-	watches, ok1 := d.o.Host.number("fs.inotify.max_user_watches")
-	instances, ok2 := d.o.Host.number("fs.inotify.max_user_instances")
-	if !ok1 || !ok2 {
-		return c.skip("the kernel does not report its limits")
-	}
-	var found, cure []string
-	if watches < inotifyWatches {
-		found = append(found, fmt.Sprintf("%d watches", watches))
-		cure = append(cure, fmt.Sprintf("fs.inotify.max_user_watches=%d", inotifyWatches))
-	}
-	if instances < inotifyInstances {
-		found = append(found, fmt.Sprintf("%d instances", instances))
-		cure = append(cure, fmt.Sprintf("fs.inotify.max_user_instances=%d", inotifyInstances))
-	}
-	switch len(found) {
-	case 0:
-		return c.ok(fmt.Sprintf("%d watches, %d instances", watches, instances))
-	case 1:
-		want := inotifyWatches
-		if watches >= inotifyWatches {
-			want = inotifyInstances
-		}
-		return c.warn(fmt.Sprintf("%s, kind wants %d: pods may run out of watches", found[0], want), "sysctl "+cure[0], true)
-	}
-	return c.warn(fmt.Sprintf("%s, kind wants %d and %d", strings.Join(found, ", "), inotifyWatches, inotifyInstances),
-		"lab doctor --fix sets both", true)
 }
 
 func (d *Doctor) memory(_ context.Context, s seen) Check {

@@ -84,7 +84,7 @@ func (c daemonConfig) program() (path string, args []string, err error) {
 	return entry.Path, entry.RuntimeArgs, nil
 }
 
-// with returns the configuration with another runtime as the default.
+// with returns the configuration with another runtime. The default stays.
 func (c daemonConfig) with(name, path string, args []string) ([]byte, error) {
 	runtimes, err := c.runtimes()
 	if err != nil {
@@ -101,10 +101,31 @@ func (c daemonConfig) with(name, path string, args []string) ([]byte, error) {
 	if merged["runtimes"], err = encode(runtimes); err != nil {
 		return nil, err
 	}
-	if merged["default-runtime"], err = encode(name); err != nil {
+	return encode(merged)
+}
+
+// without returns the configuration without what after has in addition to before: the runtime, and a list of runtimes that would be empty. It fails if
+// somebody changed the runtime since, or made it the default.
+func (c daemonConfig) without(name string, before, after daemonConfig) ([]byte, error) {
+	is, err := c.runtimes()
+	if err != nil {
 		return nil, err
 	}
-	return encode(merged)
+	was, _ := after.runtimes()
+	if c.defaultRuntime() == name && before.defaultRuntime() != name {
+		return nil, fmt.Errorf("%s is now the default runtime", name)
+	}
+	if !sameJSON(is[name], was[name]) {
+		return nil, fmt.Errorf("runtimes.%s was changed since", name)
+	}
+	delete(is, name)
+	rest := maps.Clone(c)
+	if _, had := before["runtimes"]; !had && len(is) == 0 {
+		delete(rest, "runtimes")
+	} else if rest["runtimes"], err = encode(is); err != nil {
+		return nil, err
+	}
+	return encode(rest)
 }
 
 // encode is json.MarshalIndent without HTML escaping.
@@ -117,8 +138,13 @@ func encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// sameJSON reports whether two texts are equal as JSON.
+// sameJSON reports whether two texts are equal as JSON, numbers as they are written.
 func sameJSON(a, b []byte) bool {
+	decode := func(text []byte, v *any) bool {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		return dec.Decode(v) == nil
+	}
 	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	return decode(a, &x) && decode(b, &y) && reflect.DeepEqual(x, y)
 }

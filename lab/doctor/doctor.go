@@ -27,6 +27,7 @@ const (
 // Ids of the checks, in the order of a report; part of the JSON contract.
 const (
 	CheckDocker     = "docker"
+	CheckPlatform   = "platform"
 	CheckPrivileged = "privileged"
 	CheckCgroup     = "cgroup"
 	CheckInotify    = "inotify"
@@ -184,7 +185,8 @@ func (d *Doctor) Run(ctx context.Context) Report {
 		wg.Go(func() { build = d.build(ctx) }) // independent of the engine
 	}
 	s := d.look(ctx)
-	checks := []func(context.Context, seen) Check{d.engine, d.privileged, d.cgroup, d.inotify, d.memory, d.disk}
+	platform := func(_ context.Context, s seen) Check { return d.platform(s) }
+	checks := []func(context.Context, seen) Check{d.engine, platform, d.privileged, d.cgroup, d.inotify, d.memory, d.disk}
 	r := Report{Checks: make([]Check, len(checks)), Traits: d.traits(s), summary: summary(s)}
 	for i, check := range checks {
 		wg.Go(func() { r.Checks[i] = check(ctx, s) })
@@ -234,6 +236,9 @@ func summary(s seen) string {
 // here reports whether the engine is, or would be, on this machine. One in a virtual machine or behind a forwarded
 // socket has other resources.
 func (d *Doctor) here(s seen) bool {
+	if platformOf(s).machine {
+		return false
+	}
 	if s.err != nil {
 		return s.endpoint == "" || localEndpoint(s.endpoint)
 	}

@@ -34,7 +34,8 @@ func TestFixRealEngine(t *testing.T) {
 	socket := filepath.Join(dir, "docker.sock")
 	write(t, config, `{"labels":["kept=yes"],"log-opts":{"max-size":"10m"},"max-concurrent-downloads":9007199254740993}`)
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
-	engine := docker.New()
+	wrapper := filepath.Join(dir, "own", "docker")
+	engine := docker.WithWrapper(wrapper)
 	d := New(Options{Docker: engine, Clusters: 1, Host: Host{
 		DaemonJSON: "/nonexistent: the path is on dockerd's command line",
 		PIDFile:    filepath.Join(dir, "docker.pid"),
@@ -42,6 +43,8 @@ func TestFixRealEngine(t *testing.T) {
 		Log:        filepath.Join(dir, "dockerd.log"),
 		Runtime:    filepath.Join(dir, "lib", "lab-runc"),
 		Sysctl:     filepath.Join(dir, "no-sysctl.d"),
+		Wrapper:    wrapper,
+		Record:     filepath.Join(dir, "record.json"),
 		Dockerd: []string{
 			"dockerd", "--host", "unix://" + socket, "--config-file", config, "--pidfile", filepath.Join(dir, "docker.pid"),
 			"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--bridge=none", "--iptables=false",
@@ -73,6 +76,7 @@ func TestFixRealEngine(t *testing.T) {
 
 	lacks := !d.o.Host.capabilities().sysResource
 	err := privilegedRun(ctx, engine)
+	err0 := err
 	r := d.Run(ctx)
 	t.Logf("privileged, before: %v; the check: %+v", err, r.Check(CheckPrivileged))
 	if (err != nil) != (r.Check(CheckPrivileged).Status == StatusFail) {
@@ -82,11 +86,15 @@ func TestFixRealEngine(t *testing.T) {
 		t.Fatal("this old engine should have refused a privileged container")
 	}
 	// Register the runtime even on a healthy host, to check that it does no harm.
+	original := read(t, config)
 	if err := d.fixRuntime(ctx, progress); err != nil {
 		t.Fatal(err)
 	}
 	if err := privilegedRun(ctx, engine); err != nil {
 		t.Fatalf("privileged, after: %v", err)
+	}
+	if bare := privilegedRun(ctx, docker.WithWrapper("")); (bare != nil) != (err0 != nil) {
+		t.Errorf("containers of others: before the fix %v, after %v", err0, bare)
 	}
 	out, err := engine.Output(ctx, nil, "run", "--detach", "--interactive", "--privileged", "--network", "none", "box", "/box", "wait")
 	if err != nil {
@@ -115,7 +123,7 @@ func TestFixRealEngine(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Labels) != 1 || got.LogOpts["max-size"] != "10m" || got.Downloads != "9007199254740993" || got.Default != runtimeName {
+	if len(got.Labels) != 1 || got.LogOpts["max-size"] != "10m" || got.Downloads != "9007199254740993" || got.Default != "" {
 		t.Errorf("daemon.json lost settings:\n%s", text)
 	}
 
@@ -136,6 +144,10 @@ func TestFixRealEngine(t *testing.T) {
 	lines = nil
 	if err := d.Fix(ctx, only(after, CheckDocker, CheckPrivileged), progress); err != nil || len(lines) > 0 {
 		t.Errorf("second Fix: %q, %v", lines, err)
+	}
+	undone, err := d.Undo(ctx, progress)
+	if err != nil || read(t, config) != original || executable(wrapper) || executable(d.o.Host.Runtime) {
+		t.Errorf("Undo: %+v, %v\n%s", undone, err, read(t, config))
 	}
 	if out, err := engine.Output(ctx, nil, "images", "--quiet", "--filter", "label=lab.homelab/part=doctor"); err != nil || len(out) > 0 {
 		t.Errorf("the probe left images: %s %v", out, err)

@@ -31,6 +31,7 @@ func TestReports(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Setenv("DOCKER_HOST", "")
+			t.Setenv("DOCKER_CONTEXT", "")
 			archive, err := txtar.ParseFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -113,6 +114,36 @@ func indented(t *testing.T, r Report, m *machine) string {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(string(out), m.dir, "") + "\n"
+}
+
+// The document says of every kind of engine what the doctor says, and why.
+func TestPlatformsDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/platforms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range platforms() {
+		row := fmt.Sprintf("| %s | %s |", p.name, p.support)
+		if !strings.Contains(string(doc), row) {
+			t.Errorf("docs/platforms.md lacks %q", row)
+		}
+		if p.start != "" && !strings.Contains(p.start, "docker context") && !strings.Contains(string(doc), p.start) {
+			t.Errorf("docs/platforms.md does not say how to start %s: %s", p.name, p.start)
+		}
+	}
+}
+
+// What leaves the selected engine depends on how it was selected.
+func TestOtherEngine(t *testing.T) {
+	for _, c := range []struct{ host, context, want string }{
+		{"ssh://build", "", "unset DOCKER_HOST"}, {"", "build", "unset DOCKER_CONTEXT"}, {"", "", "docker context use default"},
+	} {
+		t.Setenv("DOCKER_HOST", c.host)
+		t.Setenv("DOCKER_CONTEXT", c.context)
+		if got := otherEngine(); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
 }
 
 func TestHangingEngine(t *testing.T) {

@@ -27,9 +27,14 @@ func (d *Doctor) fixEngine(ctx context.Context, progress func(string)) error {
 		if _, err := d.o.Host.LookPath(program); err == nil {
 			continue
 		}
-		// Up to Debian 12 docker.io includes the client; since 13 it is a recommended package.
-		if pkg == "docker-cli" && !d.hasPackage(ctx, pkg) {
-			pkg = "docker.io"
+		// Up to Debian 12 docker.io includes the client; since 13 it is a recommended package. Only the lists tell.
+		if pkg == "docker-cli" {
+			if _, err := d.lists(ctx, progress); err != nil {
+				return err
+			}
+			if !d.hasPackage(ctx, pkg) {
+				pkg = "docker.io"
+			}
 		}
 		packages = append(packages, pkg)
 	}
@@ -41,6 +46,9 @@ func (d *Doctor) fixEngine(ctx context.Context, progress func(string)) error {
 	}
 	if d.o.Host.systemd() {
 		progress("starting docker with systemctl")
+		if err := d.o.Host.note(change{Kind: changedProcess, What: "docker.service"}); err != nil {
+			return err
+		}
 		if _, err := d.o.Host.Run(ctx, nil, "systemctl", "start", "docker"); err != nil {
 			return fmt.Errorf("%w (see journalctl -u docker)", err)
 		}
@@ -50,6 +58,9 @@ func (d *Doctor) fixEngine(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	progress("starting dockerd, which logs to " + d.o.Host.Log)
+	if err := d.o.Host.note(change{Kind: changedProcess, What: "dockerd"}); err != nil {
+		return err
+	}
 	err := d.startDockerd(ctx)
 	if early := (final{}); errors.As(err, &early) {
 		// A killed dockerd leaves containerd's pid file. If another process has that pid now, the next dockerd times

@@ -71,7 +71,6 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 		"fetching Debian's package lists: apt-get update",
 		"installing docker.io with apt-get",
 		"starting dockerd, which logs to /var/log/lab-dockerd.log",
-		"fetching Debian's package lists: apt-get update", // none yet
 		"installing gcc, libseccomp-dev with apt-get",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
@@ -79,9 +78,21 @@ func TestFixInstallsAndStartsAnEngine(t *testing.T) {
 	}
 	ran := []string{
 		"apt-get update", "apt-get install --yes --no-install-recommends docker.io",
-		"apt-get update", "apt-get install --yes --no-install-recommends gcc libseccomp-dev",
+		"apt-get install --yes --no-install-recommends gcc libseccomp-dev",
 	}
 	if diff := cmp.Diff(ran, m.ran); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A fresh Debian 13: without lists, apt knows no docker-cli, and docker.io alone has no docker command.
+func TestFixAsksAptAfterItsListsAreThere(t *testing.T) {
+	m := bare(t, serve)
+	m.SplitClient = true
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"apt-get update", "apt-get install --yes --no-install-recommends docker-cli docker.io"}, m.ran); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -203,24 +214,71 @@ func TestFixSetsInotifyLimits(t *testing.T) {
 	}
 }
 
-// engineThatReloads returns a machine whose engine refuses privileged containers and reloads daemon.json.
+// A limit that is high enough now, or by another file at boot, is never lowered, also not by an older lab's file.
+func TestFixNeverLowersALimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		watches, instances string            // live
+		files              map[string]string // at boot
+		want               string            // lines of lab's file
+		live               string            // watches afterwards
+	}{
+		"high watches":      {"1048576", "128", nil, "fs.inotify.max_user_instances = 512\n", "1048576"},
+		"configured higher": {"8192", "8192", map[string]string{"usr/lib/sysctl.d/10-x.conf": "# a\nfs/inotify/max_user_watches=2097152\n"}, "fs.inotify.max_user_watches = 2097152\n", "2097152"},
+		"an older file": {
+			"1048576", "128",
+			map[string]string{"etc/sysctl.d/60-lab.conf": "fs.inotify.max_user_watches = 524288\nfs.inotify.max_user_instances = 512\n"},
+			"fs.inotify.max_user_watches = 1048576\nfs.inotify.max_user_instances = 512\n", "1048576",
+		},
+		"an older file alone": {
+			"1048576", "8192",
+			map[string]string{"etc/sysctl.d/60-lab.conf": "fs.inotify.max_user_watches = 524288\nfs.inotify.max_user_instances = 512\n"},
+			"fs.inotify.max_user_watches = 1048576\nfs.inotify.max_user_instances = 8192\n", "1048576",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			decode(t, engineInfo, &m.Info)
+			m.Free = 1 << 40
+			write(t, m.path("proc/sys/fs/inotify/max_user_watches"), c.watches+"\n")
+			write(t, m.path("proc/sys/fs/inotify/max_user_instances"), c.instances+"\n")
+			write(t, m.path("etc/sysctl.d/README"), "")
+			for file, text := range c.files {
+				write(t, m.path(file), text)
+			}
+			if _, err := fix(t, m); err != nil {
+				t.Fatal(err)
+			}
+			_, lines, _ := strings.Cut(read(t, m.path("etc/sysctl.d/60-lab.conf")), "\n")
+			if diff := cmp.Diff(c.want, lines); diff != "" {
+				t.Error(diff)
+			}
+			if got := strings.TrimSpace(read(t, m.path("proc/sys/fs/inotify/max_user_watches"))); got != c.live {
+				t.Errorf("watches: %s, want %s", got, c.live)
+			}
+			if lines, err := fix(t, m); err != nil || len(lines) > 0 {
+				t.Errorf("second Fix: %q, %v", lines, err)
+			}
+		})
+	}
+}
+
+// engineThatReloads returns a machine whose engine refuses privileged containers and reloads the runtimes of daemon.json, if it has any.
 func engineThatReloads(t *testing.T, daemonJSON string) *machine {
 	m := newMachine(t)
 	decode(t, engineInfo, &m.Info)
-	m.Free = 1 << 40
+	m.Free, m.Programs = 1<<40, []string{"docker"}
 	m.Refuses = "unable to apply caps: operation not permitted"
 	m.runs(t)
 	if daemonJSON != "" {
 		write(t, m.path("etc/docker/daemon.json"), daemonJSON)
 	}
 	m.onReload = func() {
-		var config struct {
-			DefaultRuntime string `json:"default-runtime"`
-			Runtimes       map[string]struct{ Path string }
+		var config struct{ Runtimes map[string]any }
+		if text, err := os.ReadFile(m.path("etc/docker/daemon.json")); err == nil {
+			decode(t, string(text), &config)
 		}
-		decode(t, read(t, m.path("etc/docker/daemon.json")), &config)
-		if config.Runtimes[config.DefaultRuntime].Path == m.path("usr/local/lib/lab/lab-runc") {
-			m.Info.DefaultRuntime = config.DefaultRuntime
+		if config.Runtimes != nil {
+			m.Info.Runtimes = config.Runtimes
 		}
 	}
 	return m
@@ -236,12 +294,11 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(lines) != 3 || !strings.Contains(lines[0], "lab-runc") || !strings.Contains(lines[1], "daemon.json") || !strings.Contains(lines[2], "SIGHUP") {
+	if len(lines) != 3 || !strings.Contains(lines[0], "lab-runc") || !strings.HasSuffix(lines[1], "not as the default; backup: /etc/docker/daemon.json.before-lab-1") || !strings.Contains(lines[2], "SIGHUP") {
 		t.Errorf("progress %q", lines)
 	}
 	want := `{
 	"data-root": "/data",
-	"default-runtime": "lab-runc",
 	"log-opts": {
 		"max-size": "<10m>"
 	},
@@ -266,8 +323,13 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 	if info, _ := os.Stat(m.path("etc/docker/daemon.json")); info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode is now %v", info.Mode())
 	}
-	if backup := read(t, m.path("etc/docker/daemon.json.before-lab")); !strings.Contains(backup, `"mtu": 1400`) {
+	if backup := read(t, m.path("etc/docker/daemon.json.before-lab-1")); !strings.Contains(backup, `"mtu": 1400`) {
 		t.Errorf("backup: %s", backup)
+	}
+	for _, file := range []string{"etc/docker/daemon.json.before-lab-1", "var/lib/lab/doctor.json"} {
+		if info, err := os.Stat(m.path(file)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v: others may read what only root could", file, info.Mode(), err)
+		}
 	}
 	if script := read(t, m.path("usr/local/lib/lab/lab-runc")); !strings.Contains(script, "exec 'runc' \"$@\"") {
 		t.Errorf("script: %s", script)
@@ -288,6 +350,16 @@ func TestFixRegistersTheRuntime(t *testing.T) {
 	if !executable(m.path("usr/local/lib/lab/lab-runc")) {
 		t.Error("deleted runtime was not recreated")
 	}
+
+	// Another change gets a backup of its own.
+	write(t, m.path("etc/docker/daemon.json"), `{"mtu": 9000}`)
+	m.Info.Runtimes = nil
+	if _, err := fix(t, m); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := read(t, m.path("etc/docker/daemon.json.before-lab-1")), read(t, m.path("etc/docker/daemon.json.before-lab-2")); !strings.Contains(first, "1400") || second != `{"mtu": 9000}` {
+		t.Errorf("backups: %s, %s", first, second)
+	}
 }
 
 // An existing default runtime must still be run, even if the trimmed one is rewritten.
@@ -303,6 +375,8 @@ func TestFixWrapsTheDefaultRuntime(t *testing.T) {
 	}
 	if got := read(t, m.path("etc/docker/daemon.json")); strings.Count(got, "--debug") != 2 {
 		t.Errorf("arguments missing: %s", got)
+	} else if !strings.Contains(got, `"default-runtime": "own"`) {
+		t.Errorf("another default: %s", got)
 	}
 	if err := os.Remove(m.path("usr/local/lib/lab/lab-runc")); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"homelab/lab/docker"
 )
 
 // Host configures paths and programs of the machine. Empty fields are the defaults; tests replace them.
@@ -22,12 +24,15 @@ type Host struct {
 	Root       *bool    // whether lab runs as root
 	Proc       string   // /proc
 	Sysctl     string   // /etc/sysctl.d
+	Sysctls    []string // other files and folders with kernel settings, see sysctl.d(5)
 	AptLists   string   // /var/lib/apt/lists
 	DaemonJSON string   // /etc/docker/daemon.json
 	PIDFile    string   // /var/run/docker.pid
 	Socket     string   // /var/run/docker.sock
 	Log        string   // /var/log/lab-dockerd.log: output of a dockerd started by lab
 	Runtime    string   // /usr/local/lib/lab/lab-runc
+	Wrapper    string   // docker.Wrapper: the docker command that uses Runtime
+	Record     string   // /var/lib/lab/doctor.json: what Fix changed
 	Dockerd    []string // command of dockerd: "dockerd"
 
 	LookPath func(program string) (string, error)
@@ -54,6 +59,11 @@ func (h Host) withDefaults() Host {
 	text(&h.Socket, "/var/run/docker.sock")
 	text(&h.Log, "/var/log/lab-dockerd.log")
 	text(&h.Runtime, "/usr/local/lib/lab/lab-runc")
+	text(&h.Wrapper, docker.Wrapper)
+	text(&h.Record, "/var/lib/lab/doctor.json")
+	if h.Sysctls == nil {
+		h.Sysctls = []string{"/etc/sysctl.conf", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"}
+	}
 	if h.Root == nil {
 		root := os.Geteuid() == 0
 		h.Root = &root
@@ -201,16 +211,6 @@ func (h Host) dockerd() (pid int, ok bool) {
 
 // zombie matches an exited process in proc_pid_status(5).
 var zombie = regexp.MustCompile(`(?m)^State:\s+[ZX]`)
-
-// number reads a kernel setting; false if missing.
-func (h Host) number(setting string) (int, bool) {
-	data, err := os.ReadFile(filepath.Join(h.Proc, "sys", filepath.FromSlash(strings.ReplaceAll(setting, ".", "/"))))
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	return n, err == nil
-}
 
 // systemd reports whether systemd is the init system.
 func (h Host) systemd() bool {

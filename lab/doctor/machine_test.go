@@ -24,10 +24,13 @@ type machine struct {
 	Error    string // error of docker info
 	Refuses  string // error of docker run --privileged
 	Nodes    string // output of docker ps for Kind's nodes
+	Uses     string // runtimes and names of all containers, as docker inspect prints them
 	Free     int64
 	Programs []string
 	Packages []string
-	Go       string // go env GOVERSION
+	// SplitClient: since Debian 13 the docker command is a package of its own.
+	SplitClient bool
+	Go          string // go env GOVERSION
 
 	Clusters        int
 	Engines         int64
@@ -58,7 +61,8 @@ func (m *machine) doctor() *Doctor {
 		OS: m.OS, Root: &root,
 		Proc: m.path("proc"), Sysctl: m.path("etc/sysctl.d"), AptLists: m.path("var/lib/apt/lists"),
 		DaemonJSON: m.path("etc/docker/daemon.json"), PIDFile: m.path("run/docker.pid"),
-		Log: m.path("var/log/lab-dockerd.log"), Runtime: m.path("usr/local/lib/lab/lab-runc"), Dockerd: m.dockerds,
+		Log: m.path("var/log/lab-dockerd.log"), Runtime: m.path("usr/local/lib/lab/lab-runc"), Wrapper: m.path("usr/local/lib/lab/bin/docker"), Dockerd: m.dockerds,
+		Record: m.path("var/lib/lab/doctor.json"), Sysctls: []string{m.path("etc/sysctl.conf"), m.path("usr/lib/sysctl.d")},
 		LookPath: func(program string) (string, error) {
 			if filepath.IsAbs(program) || slices.Contains(m.Programs, program) {
 				return program, nil
@@ -91,13 +95,23 @@ func (m *machine) run(_ context.Context, env []string, program string, args ...s
 		}
 		return nil, errors.New("no packages found")
 	case "apt-cache":
-		return nil, nil // an older Debian, whose docker.io includes the client
+		// An older Debian's docker.io includes the client. Without lists, apt knows no package.
+		if lists, _ := filepath.Glob(m.path("var/lib/apt/lists/*_Packages")); m.SplitClient && len(lists) > 0 {
+			return []byte("docker-cli\n"), nil
+		}
+		return nil, nil
 	}
 	if program == "apt-get" {
 		if !slices.Contains(env, "DEBIAN_FRONTEND=noninteractive") {
 			return nil, errors.New("it would ask a user")
 		}
 		args = args[2:] // the lock timeout
+		if args[0] == "update" {
+			list := m.path("var/lib/apt/lists/debian_main_Packages")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(list), 0o755), os.WriteFile(list, nil, 0o644)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	m.ran = append(m.ran, strings.Join(append([]string{program}, args...), " "))
 	if m.onRun != nil {
@@ -135,8 +149,13 @@ func (e engineOf) Output(_ context.Context, stdin io.Reader, args ...string) ([]
 		}
 		return []byte("sha256:probe\n"), nil
 	}
-	if args[0] == "ps" {
+	switch {
+	case args[0] == "ps" && slices.Contains(args, "--all"):
+		return []byte(strings.Repeat("id\n", strings.Count(e.Uses, "\n"))), nil
+	case args[0] == "ps":
 		return []byte(e.Nodes), nil
+	case args[0] == "inspect":
+		return []byte(e.Uses), nil
 	}
 	if args[0] == "run" && e.Refuses != "" {
 		return nil, &docker.Error{Args: args, Stderr: e.Refuses, Err: errors.New("exit status 126")}

@@ -22,7 +22,8 @@ const runtimeName = "lab-runc"
 // second, so it only runs if in doubt: the host lacks CAP_SYS_RESOURCE, and lab's runtime is not registered.
 func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	c := Check{ID: CheckPrivileged, Title: "privileged"}
-	ours := s.info.DefaultRuntime == runtimeName
+	_, registered := s.info.Runtimes[runtimeName]
+	ours := s.info.DefaultRuntime == runtimeName || registered && executable(d.o.Host.Wrapper) // the default, up to lab 0.1
 	switch {
 	case s.err != nil:
 		return c.skip("not checked: no engine answers")
@@ -30,6 +31,8 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 		return c.skip("not checked: the engine runs on another machine")
 	case ours && !executable(d.o.Host.Runtime):
 		return c.fail(d.o.Host.Runtime+" is gone, but the engine needs it", "lab doctor --fix recreates it", true)
+	case ours && s.info.DefaultRuntime == runtimeName:
+		return c.ok("with " + runtimeName + ", the engine's default runtime")
 	case ours:
 		return c.ok("with " + runtimeName + ", which drops CAP_SYS_RESOURCE")
 	case s.caps.sysResource || !s.caps.known:

@@ -5,14 +5,15 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"homelab/lab"
+	"homelab/lab/docker"
 )
 
 // trimmedRuntime is the runtime; @RUNC@ is the path of the wrapped program.
@@ -26,11 +27,13 @@ import (
 //go:embed lab-runc.sh
 var trimmedRuntime string
 
-// backupSuffix is the suffix of the copy of daemon.json before lab's first change.
-const backupSuffix = ".before-lab"
+// dockerWrapper is the docker command that uses the trimmed runtime; @DIR@ is its folder.
+//
+//go:embed lab-docker.sh
+var dockerWrapper string
 
-// fixRuntime registers the trimmed runtime as the engine's default and reloads the engine. If that fails, the old
-// configuration is restored, since the engine would not start with a bad one.
+// fixRuntime registers the trimmed runtime with the engine, for lab's containers alone, and reloads the engine. If that fails, the old configuration is
+// restored, since the engine would not start with a bad one.
 func (d *Doctor) fixRuntime(ctx context.Context, progress func(string)) error {
 	host := d.o.Host
 	pid, ok := host.dockerd()
@@ -52,34 +55,36 @@ func (d *Doctor) fixRuntime(ctx context.Context, progress func(string)) error {
 			Exit: lab.ExitFailed, Code: "not_cured", Message: file + " was not changed", Err: err, Cure: "repair it, then lab doctor --fix",
 		}
 	}
-	script := []byte(strings.ReplaceAll(trimmedRuntime, "@RUNC@", shellQuote(wrapped)))
-	if current, err := os.ReadFile(host.Runtime); err != nil || !bytes.Equal(current, script) || !executable(host.Runtime) {
-		progress("writing " + host.Runtime + ", which runs " + wrapped + " without CAP_SYS_RESOURCE")
-		if err := writeAtomic(host.Runtime, script, 0o755); err != nil {
-			return err
-		}
-		if err := os.Chmod(host.Runtime, 0o755); err != nil { // an existing file kept its mode
-			return err
-		}
+	progress("writing " + host.Runtime + ", which runs " + wrapped + " without CAP_SYS_RESOURCE")
+	script := strings.ReplaceAll(trimmedRuntime, "@RUNC@", shellQuote(wrapped))
+	if err := host.replace(changedFile, host.Runtime, []byte(script), 0o755); err != nil {
+		return err
+	}
+	script = strings.ReplaceAll(dockerWrapper, "@DIR@", shellQuote(filepath.Dir(host.Wrapper)))
+	if err := host.replace(changedFile, host.Wrapper, []byte(script), 0o755); err != nil {
+		return err
 	}
 	if !bytes.Equal(merged, old) {
-		text := "registering it in " + file
+		text := "registering it in " + file + ", not as the default"
 		if existed {
-			backup := file + backupSuffix
-			text += ", which keeps its other settings; backup: " + backup
-			progress(text)
-			if err := writeAtomic(backup, old, 0o644); err != nil {
+			name, err := backup(file, old)
+			if err != nil {
 				return err
 			}
-		} else {
-			progress(text)
+			text += "; backup: " + name
 		}
-		if err := writeAtomic(file, merged, 0o644); err != nil {
+		progress(text)
+		if err := host.replace(changedEngine, file, merged, 0o644); err != nil {
 			return err
 		}
 	}
 	progress("reloading docker: SIGHUP to process " + strconv.Itoa(pid))
-	err = d.reloadInto(ctx, pid, runtimeName)
+	err = d.reloadUntil(ctx, pid, reloadTimeout, func(info docker.Info) error {
+		if _, ok := info.Runtimes[runtimeName]; !ok {
+			return errors.New("it does not know the runtime " + runtimeName + " (see its log; a flag of dockerd may forbid it)")
+		}
+		return nil
+	})
 	if err == nil || bytes.Equal(merged, old) {
 		return err
 	}
@@ -90,8 +95,7 @@ func (d *Doctor) fixRuntime(ctx context.Context, progress func(string)) error {
 	return errors.Join(err, os.Remove(file))
 }
 
-// plan returns the new daemon.json and the program to wrap. If the trimmed runtime already is the default, the program
-// is taken from the backup.
+// plan returns the new daemon.json and the program to wrap. Versions up to 0.1 made the trimmed runtime the default: then the program is taken from a backup.
 func (h Host) plan(file string, old []byte) (merged []byte, wrapped string, err error) {
 	config, err := parseDaemonConfig(old)
 	if err != nil {
@@ -99,9 +103,13 @@ func (h Host) plan(file string, old []byte) (merged []byte, wrapped string, err 
 	}
 	before := config
 	if config.defaultRuntime() == runtimeName {
-		backup, _ := os.ReadFile(file + backupSuffix)
-		if before, err = parseDaemonConfig(backup); err != nil || before.defaultRuntime() == runtimeName {
-			before = daemonConfig{}
+		before = daemonConfig{}
+		for _, name := range backups(file) {
+			data, _ := os.ReadFile(name)
+			if was, err := parseDaemonConfig(data); err == nil && was.defaultRuntime() != runtimeName {
+				before = was
+				break
+			}
 		}
 	}
 	program, args, err := before.program()
@@ -115,15 +123,15 @@ func (h Host) plan(file string, old []byte) (merged []byte, wrapped string, err 
 	return merged, program, err
 }
 
-// reloadInto reloads the engine and waits until its default runtime is want.
-func (d *Doctor) reloadInto(ctx context.Context, pid int, want string) error {
+// reloadUntil reloads the engine and waits until it is as wanted.
+func (d *Doctor) reloadUntil(ctx context.Context, pid int, limit time.Duration, wanted func(docker.Info) error) error {
 	if err := d.o.Host.Reload(pid); err != nil {
 		return err
 	}
-	return await(ctx, reloadTimeout, func(ctx context.Context) error {
+	return await(ctx, limit, func(ctx context.Context) error {
 		info, err := d.o.Docker.Info(ctx)
-		if err == nil && info.DefaultRuntime != want {
-			err = fmt.Errorf("the default runtime is still %s (see its log; a flag of dockerd may forbid it)", info.DefaultRuntime)
+		if err == nil {
+			err = wanted(info)
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,44 @@ func TestTrimmedRuntimeOtherCommands(t *testing.T) {
 	}
 }
 
+// TestDockerWrapper runs the docker command of lab's own PATH around one that prints its arguments and copies its input.
+func TestDockerWrapper(t *testing.T) {
+	dir := t.TempDir()
+	own, real := filepath.Join(dir, "its own", "docker"), filepath.Join(dir, "bin", "docker")
+	write(t, own, strings.ReplaceAll(dockerWrapper, "@DIR@", shellQuote(filepath.Dir(own))))
+	write(t, real, "#!/bin/sh\nif [ $1 = info ]; then cat >/dev/null; echo \"$RUNTIMES\"; exit; fi\nprintf '%s|' \"$PATH\" \"$@\"; cat\nexit 7\n")
+	for _, file := range []string{own, real} {
+		if err := os.Chmod(file, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const has, lacks = `{"lab-runc":{},"runc":{}}`, `{"runc":{}}`
+	for _, c := range []struct{ runtimes, args, want string }{
+		{has, "run --name n --privileged image", "run --runtime lab-runc --name n --privileged image"},
+		{has, "create --privileged image", "create --runtime lab-runc --privileged image"},
+		{lacks, "run --name n --privileged image", "run --name n --privileged image"},
+		{"", "run --privileged image", "run --privileged image"},
+		{has, "run --name n image", "run --name n image"},
+		{has, "exec --privileged n sh", "exec --privileged n sh"},
+		{has, "ps", "ps"},
+	} {
+		for _, before := range []string{"", filepath.Dir(own) + ":", "/nonexistent:" + filepath.Dir(own) + ":" + filepath.Dir(own) + ":"} {
+			cmd := exec.Command(own, strings.Fields(c.args)...)
+			cmd.Env = []string{"PATH=" + before + filepath.Dir(real) + ":/bin:/usr/bin", "RUNTIMES=" + c.runtimes}
+			cmd.Stdin = strings.NewReader("input")
+			out, err := cmd.Output()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 7 {
+				t.Fatalf("PATH %s: %v", before, err)
+			}
+			path, printed, _ := strings.Cut(string(out), "|")
+			if want := strings.ReplaceAll(c.want, " ", "|") + "|input"; printed != want || strings.Contains(path, "its own") {
+				t.Errorf("PATH %s: docker got %s and %s, want %s", before, path, printed, want)
+			}
+		}
+	}
+}
+
 // The container's command never changes.
 func FuzzTrimmedRuntime(f *testing.F) {
 	for _, seed := range []string{`"CAP_SYS_RESOURCE"`, `\"CAP_SYS_RESOURCE",`, `"capabilities":{"a":["CAP_SYS_RESOURCE"],`, `["CAP_SYS_RESOURCE"]`, "\x00\n,]", "é\\"} {
@@ -161,15 +200,21 @@ func FuzzDaemonConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		for key, value := range config {
-			if key == "runtimes" || key == "default-runtime" {
+			if key == "runtimes" {
 				continue
 			}
 			if compact(t, value) != compact(t, got[key]) {
 				t.Errorf("%q: %s became %s", key, value, got[key])
 			}
 		}
-		if len(got) > len(config)+2 || got.defaultRuntime() != runtimeName {
+		if len(got) > len(config)+1 || got.defaultRuntime() != config.defaultRuntime() {
 			t.Errorf("%s became %s", text, merged)
+		}
+		if had, _ := config.runtimes(); had[runtimeName] == nil && config.defaultRuntime() != runtimeName && config["runtimes"] == nil {
+			back, err := got.without(runtimeName, config, got)
+			if err != nil || !sameJSON(back, []byte(compact(t, config))) {
+				t.Errorf("%s became %s, and then %s, %v", text, merged, back, err)
+			}
 		}
 		had, _ := config.runtimes()
 		has, _ := got.runtimes()

@@ -100,6 +100,15 @@ func Report(report doctor.Report) []ui.Row {
 	return rows
 }
 
+// Undone converts what became of the machine's recorded changes.
+func Undone(list []doctor.Undone) ui.DoctorUndoResult {
+	var res ui.DoctorUndoResult
+	for _, u := range list {
+		res.Changes = append(res.Changes, ui.DoctorUndone{What: u.What, When: u.When, Undone: u.Done, Note: u.Note})
+	}
+	return res
+}
+
 // Bundle lists images and charts.
 func Bundle(items []supply.Item) ui.BundleResult {
 	var res ui.BundleResult

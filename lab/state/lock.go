@@ -36,6 +36,9 @@ func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
 		switch {
 		case ok && current(l, file):
 			_ = os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) // a hint for the error message of others
+			if err := self().handOver(file); err != nil {
+				return nil, errors.Join(err, l.Unlock())
+			}
 			return func() { _ = l.Unlock() }, nil
 		case ok: // lab down removed the file when it was open
 			_ = l.Unlock()

@@ -28,17 +28,21 @@ type Dir struct {
 	Path string
 }
 
-// Root returns the folder of all labs: $XDG_STATE_HOME/lab, or ~/.local/state/lab.
+// Root returns the folder of all labs: $XDG_STATE_HOME/lab, or ~/.local/state/lab. With sudo, ~ is the invoking user's.
 func Root() (string, error) { return xdg("XDG_STATE_HOME", ".local/state") }
 
-// CacheRoot returns the cache folder: $XDG_CACHE_HOME/lab, or ~/.cache/lab.
+// CacheRoot returns the cache folder: $XDG_CACHE_HOME/lab, or ~/.cache/lab, likewise.
 func CacheRoot() (string, error) { return xdg("XDG_CACHE_HOME", ".cache") }
 
 func xdg(env, fallback string) (string, error) {
 	if dir := os.Getenv(env); filepath.IsAbs(dir) { // the XDG specification ignores relative paths
 		return filepath.Join(dir, "lab"), nil
 	}
-	home, err := os.UserHomeDir()
+	home, err := self().home()
+	var known *lab.Error
+	if errors.As(err, &known) {
+		return "", err
+	}
 	if err != nil {
 		return "", &lab.Error{Exit: lab.ExitFailed, Code: "no_home", Message: "no folder for lab's files", Cure: "set " + env, Err: err}
 	}
@@ -155,7 +159,7 @@ func (d *Dir) Create() error {
 	if err := os.MkdirAll(d.Kubeconfigs(), 0o700); err != nil {
 		return writeError(d.Kubeconfigs(), err)
 	}
-	return nil
+	return self().handOver(d.Path)
 }
 
 // Load reads the record, which is empty for a new lab.
@@ -325,7 +329,7 @@ func (d *Dir) put(name string, data []byte) error {
 	if err := os.Rename(tmp.Name(), file); err != nil {
 		return writeError(file, err)
 	}
-	return syncDir(filepath.Dir(file))
+	return errors.Join(self().handOver(file), syncDir(filepath.Dir(file)))
 }
 
 // writeError wraps the error of a write. The old file is unchanged.

@@ -241,6 +241,19 @@ func NewDoctorResult(rows []Row) DoctorResult {
 	return res
 }
 
+// DoctorUndoResult is `lab doctor --undo -o json`.
+type DoctorUndoResult struct {
+	Changes List[DoctorUndone] `json:"changes"` // the last one first
+}
+
+// DoctorUndone is a change to the machine, put back or left.
+type DoctorUndone struct {
+	What   string    `json:"what"` // path, kernel setting or names of packages
+	When   time.Time `json:"when"` // zero if unknown
+	Undone bool      `json:"undone"`
+	Note   string    `json:"note"` // why it was left, or how it was put back
+}
+
 // DiagnoseResult is `lab diagnose -o json`.
 type DiagnoseResult struct {
 	File string `json:"file"` // path of the archive

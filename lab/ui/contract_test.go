@@ -59,6 +59,10 @@ func contract() map[string]any {
 		"error-plain": errorResult(splitErrors(
 			errors.New("write /var/lib/lab/x: no space left on device"))),
 		"doctor": NewDoctorResult(doctorRows()),
+		"doctor-undo": DoctorUndoResult{[]DoctorUndone{
+			{"fs.inotify.max_user_watches", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), true, "524288 is 8192 again"},
+			{"docker.io", time.Date(2026, 3, 1, 14, 1, 0, 0, time.UTC), false, "removing packages is up to you: apt-get remove docker.io"},
+		}},
 		"bundle": BundleResult{Items: []BundleItem{
 			{"image", "argocd", "quay.io/argoproj/argocd:v3.2.11", "sha256:" + strings.Repeat("0a", 32), 187654321, "source", true},
 			{"chart", "podinfo", "6.9.2", "", 0, "source", false},

@@ -86,6 +86,26 @@ func (u *UI) Doctor(rows []Row) error {
 	return nil
 }
 
+// Undone prints the result of `lab doctor --undo`, whose changes users have seen already.
+func (u *UI) Undone(res DoctorUndoResult) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	left := 0
+	for _, c := range res.Changes {
+		if !c.Undone {
+			left++
+			u.Print("left: " + c.What + ": " + c.Note)
+		}
+	}
+	if len(res.Changes) == 0 {
+		u.Print("nothing to put back: lab doctor --fix has recorded no change here")
+	} else if left == 0 {
+		u.Print("everything is as before lab doctor --fix")
+	}
+	return nil
+}
+
 // Up prints the result of a run as JSON; users have seen it already.
 func (u *UI) Up(labName string, changed []string, took time.Duration, steps []lab.StepResult) error {
 	if !u.opts.JSON {
