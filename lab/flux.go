@@ -70,6 +70,7 @@ type FluxScope struct {
 	Home     string            // cluster of the Kustomizations outside the clusters' namespaces; empty if they belong to none
 	Spokes   map[string]string // NAMESPACE/NAME of a KubeconfigSecret -> cluster
 	Clusters []string          // with a Home: the others with a namespace; without one, any may have one
+	Rooted   bool              // only what descends from the lab's roots is the lab's: the cluster may have other users of Flux
 }
 
 // FluxScopeOf returns the scope of a Flux on the hub that manages all clusters.

@@ -217,7 +217,10 @@ func (e *Existing) inspect(ctx context.Context, name string) (lab.ClusterState, 
 }
 
 // marked is the content of a cluster's mark.
-type marked struct{ lab, inputs string }
+type marked struct {
+	lab, inputs string
+	foreign     bool // a ConfigMap of that name is no mark
+}
 
 func markOf(ctx context.Context, client kubernetes.Interface) (marked, error) {
 	m, err := client.CoreV1().ConfigMaps(system).Get(ctx, markName, metav1.GetOptions{})
@@ -227,7 +230,7 @@ func markOf(ctx context.Context, client kubernetes.Interface) (marked, error) {
 	if err != nil {
 		return marked{}, err
 	}
-	return marked{lab: m.Labels[lab.LabelName], inputs: m.Data[markInputs]}, nil
+	return marked{lab: m.Labels[lab.LabelName], inputs: m.Data[markInputs], foreign: m.Labels[lab.LabelName] == ""}, nil
 }
 
 // Create attaches a cluster. It belongs to the lab once recorded, until Delete releases it. A cluster of another lab is refused.
@@ -282,15 +285,23 @@ func (e *Existing) waitAnswering(ctx context.Context, name string, p lab.Progres
 	}
 }
 
-// checkFree returns an error if the cluster belongs to another lab.
+// checkFree returns an error if the cluster belongs to another lab, or its owner has a ConfigMap where the mark would be.
 func (e *Existing) checkFree(ctx context.Context, name string) error {
 	client, err := e.client(name)
 	if err != nil {
 		return err
 	}
 	m, err := markOf(ctx, client)
-	if err != nil || m.lab == "" || m.lab == e.lab {
+	switch {
+	case err != nil:
 		return err
+	case m.foreign:
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "not_ours", Message: "it has a configmap " + system + "/" + markName + " that is not lab's, where lab's mark would be",
+			Cure: "rename or remove it there, or take the cluster out of the estate",
+		}
+	case m.lab == "" || m.lab == e.lab:
+		return nil
 	}
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "not_ours", Message: "it is a cluster of lab " + m.lab,

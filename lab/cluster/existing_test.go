@@ -319,3 +319,28 @@ func (r *recorder) Delete(_ context.Context, name string) error    { return r.no
 func (r *recorder) RESTConfig(name string) (*rest.Config, error) {
 	return &rest.Config{}, r.note("reach", name)
 }
+
+// A ConfigMap of the owner's is neither overwritten nor deleted.
+func TestExistingNotAMark(t *testing.T) {
+	o := newFakeCluster()
+	hers := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: markName, Namespace: system}, Data: map[string]string{"hers": "kept"}}
+	if _, err := o.CoreV1().ConfigMaps(system).Create(t.Context(), hers, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e := newTestExisting(t, "demo", o)
+	for name, do := range map[string]func() error{
+		"create": func() error { return e.Create(t.Context(), edgeSpec(), nil) },
+		"mark":   func() error { return e.Mark(t.Context(), "edge", "x", nil) },
+	} {
+		var failed *lab.Error
+		if err := do(); !errors.As(err, &failed) || failed.Code != "not_ours" || !strings.Contains(failed.Message, "that is not lab's") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := e.Delete(t.Context(), "edge"); err != nil {
+		t.Error(err)
+	}
+	if m, err := o.CoreV1().ConfigMaps(system).Get(t.Context(), markName, metav1.GetOptions{}); err != nil || m.Data["hers"] != "kept" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}

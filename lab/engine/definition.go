@@ -67,6 +67,8 @@ type Hub struct {
 	Config  *rest.Config
 	// Reach connects to a cluster, to its own engine or to include pod states in errors; nil disables that.
 	Reach func(cluster string) (*rest.Config, error)
+	// Attached reports whether lab attached a cluster, which may have an engine of its owner's; nil means none is.
+	Attached func(cluster string) bool
 	// ChartVersion returns the version of a chart in the estate by folder ("charts/identity"), or "" for other folders.
 	ChartVersion func(dir string) string
 	Names        Names

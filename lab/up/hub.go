@@ -30,7 +30,17 @@ func (l *Lab) connect(d engine.Definition, hub string) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Connect(engine.Hub{Lab: l.Name, Cluster: hub, Config: cfg, Reach: l.Clusters.RESTConfig, ChartVersion: l.ownChartVersion, Names: l.names()})
+	return d.Connect(engine.Hub{Lab: l.Name, Cluster: hub, Config: cfg, Reach: l.Clusters.RESTConfig, Attached: l.attached, ChartVersion: l.ownChartVersion, Names: l.names()})
+}
+
+// attached reports whether a cluster is attached, whether or not the estate still has it.
+func (l *Lab) attached(cluster string) bool {
+	if l.Estate != nil {
+		if c, ok := l.Estate.Cluster(cluster); ok {
+			return c.Provider == lab.ProviderExisting
+		}
+	}
+	return l.Dir.Cluster(cluster).Attached
 }
 
 // names maps names used by the engine to those of the estate.

@@ -27,7 +27,7 @@ func (l *Lab) engineOf(cluster string) (engine.Installer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.Definition.On(engine.Hub{Lab: l.Name, Cluster: cluster, Config: cfg, Reach: l.Clusters.RESTConfig})
+	return l.Definition.On(engine.Hub{Lab: l.Name, Cluster: cluster, Config: cfg, Reach: l.Clusters.RESTConfig, Attached: l.attached})
 }
 
 // engines returns the state of spokes' own engines. Those that do not answer are omitted.

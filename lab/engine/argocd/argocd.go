@@ -136,6 +136,11 @@ func Inputs(chart lab.Chart, values map[string]any) (string, error) {
 	return helm.Inputs(chart, values)
 }
 
+// installation is the id that tells the lab's Argo CD from another one that syncs to the same cluster.
+func installation(labName string) string { return "lab-" + labName }
+
+func (a *ArgoCD) installation() string { return installation(a.lab) }
+
 // short removes the common prefix of Argo CD's workloads.
 func short(sentence string) string { return strings.ReplaceAll(sentence, "argocd-", "") }
 

@@ -158,7 +158,7 @@ func requestKinds(c *cluster) []string {
 const issuedToken = `
 apiVersion: v1
 kind: Secret
-metadata: {name: argocd-manager-token, namespace: lab-system}
+metadata: {name: argocd-manager-token, namespace: lab-system, labels: {lab.homelab/name: homelab}}
 data: {token: dG9rZW4=, ca.crt: UEVN}
 `
 

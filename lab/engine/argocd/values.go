@@ -116,6 +116,8 @@ func configMap(s Settings) map[string]any {
 	return map[string]any{
 		"url":           s.URL,
 		"admin.enabled": "true",
+		// An attached cluster may have an Argo CD of its owner's, with applications of the same names: without this, each would prune the other's objects.
+		"installationID": installation(s.Lab),
 		// Webhooks deliver a commit within a second; this catches lost ones. Each expiry rewrites every Application's status, so it is not shorter.
 		"timeout.reconciliation":        "120s",
 		"timeout.reconciliation.jitter": "0s",

@@ -195,13 +195,13 @@ func errorOf(a application) string {
 	return strings.Join(messages, "; ")
 }
 
-// noteNamespaces notes in a spoke the namespaces created for Applications.
+// noteNamespaces notes in a spoke those of namespaces that Argo CD created.
 func (a *ArgoCD) noteNamespaces(ctx context.Context, spoke *rest.Config, names []string) error {
 	c, err := a.connect(spoke)
 	if err != nil {
 		return err
 	}
-	return kube.NoteNamespaces(ctx, c.Dynamic, kube.SpokeNamespace, names)
+	return kube.NoteCreated(ctx, c.Dynamic, names, managers)
 }
 
 // removeAccess deletes from a spoke the empty noted namespaces, and Argo CD's access. It describes what stays.

@@ -27,7 +27,7 @@ func aimed(t *testing.T, hub *cluster, name, cluster, namespace string) {
 const spokeObjects = `
 apiVersion: v1
 kind: Namespace
-metadata: {name: before, creationTimestamp: "2026-01-01T00:00:00Z"}
+metadata: {name: before, creationTimestamp: "2026-01-01T00:00:00Z", annotations: {by: engine}, managedFields: [{manager: argocd-controller}]}
 ---
 apiVersion: v1
 kind: Namespace
@@ -35,15 +35,15 @@ metadata: {name: lab-system, creationTimestamp: "2026-01-02T00:00:00Z", labels: 
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: empty, uid: empty-1, creationTimestamp: "2026-01-02T00:00:00Z"}
+metadata: {name: empty, uid: empty-1, creationTimestamp: "2026-01-02T00:00:00Z", annotations: {by: engine}, managedFields: [{manager: argocd-controller}]}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: used, creationTimestamp: "2026-01-03T00:00:00Z"}
+metadata: {name: used, creationTimestamp: "2026-01-03T00:00:00Z", annotations: {by: engine}, managedFields: [{manager: argocd-controller}]}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: unasked, creationTimestamp: "2026-01-03T00:00:00Z"}
+metadata: {name: unasked, creationTimestamp: "2026-01-03T00:00:00Z", annotations: {by: engine}, managedFields: [{manager: argocd-controller}]}
 ---
 apiVersion: v1
 kind: ConfigMap

@@ -51,7 +51,7 @@ func NewFleet(h engine.Hub, namespace string) (*Fleet, error) {
 	}
 	hub.home = h.Cluster
 	return &Fleet{hub: hub, reach: h.Reach, links: map[string]link{}, join: func(cluster string, cfg *rest.Config) (*Flux, error) {
-		f, err := New(engine.Hub{Lab: h.Lab, Config: cfg, Reach: h.Reach}, namespace)
+		f, err := New(engine.Hub{Lab: h.Lab, Cluster: cluster, Config: cfg, Reach: h.Reach, Attached: h.Attached}, namespace)
 		if err == nil {
 			f.home = cluster
 		}

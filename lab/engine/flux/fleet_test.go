@@ -32,7 +32,11 @@ func newFleet(t *testing.T, hubHas, prodHas string) (fleet *Fleet, hub, spoke *k
 	return &Fleet{
 		hub: of(hub, "hub"), links: map[string]link{},
 		reach: func(cluster string) (*rest.Config, error) { return &rest.Config{Host: "https://" + cluster}, nil },
-		join:  func(cluster string, _ *rest.Config) (*Flux, error) { return of(spoke, cluster), nil },
+		join: func(cluster string, _ *rest.Config) (*Flux, error) {
+			f := of(spoke, cluster)
+			f.attached = true
+			return f, nil
+		},
 	}, hub, spoke
 }
 

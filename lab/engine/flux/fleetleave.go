@@ -21,24 +21,20 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Helm's annotations with the release of an object.
-const helmRelease, helmNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
-
 // guest installs Flux on a cluster that may already run one.
 type guest struct{ *Flux }
 
 // Install fails on a cluster with a Flux that lab did not install.
 func (g guest) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
-	list, err := g.definitions(ctx)
+	own, others, err := g.kinds().Find(ctx, g.hub)
 	if err != nil {
 		return false, err
 	}
-	mine := func(o unstructured.Unstructured) bool { return g.brought(&o) }
 	last, err := g.release.Observe(ctx, releaseName)
 	if err != nil {
 		return false, err
 	}
-	if len(list) > 0 && !slices.ContainsFunc(list, mine) || last.Revision > 0 && last.Inputs == "" {
+	if len(others) > 0 && len(own) == 0 || last.Revision > 0 && last.Lab != g.lab {
 		return false, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + g.home + " already runs a Flux that lab did not install",
 			Details: []string{"nothing was changed"}, Cure: "with spec.engine.shape: hub, the hub's Flux manages the cluster",
@@ -47,24 +43,14 @@ func (g guest) Install(ctx context.Context, chart lab.Chart, values map[string]a
 	return g.Flux.Install(ctx, chart, values, p)
 }
 
-// definitions returns the CustomResourceDefinitions of Flux in a cluster.
-func (f *Flux) definitions(ctx context.Context) ([]unstructured.Unstructured, error) {
-	list, err := f.hub.Dynamic.Resource(kube.CRDs).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kube.CRDs.Resource, err)
-	}
-	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool { return !isDefinition(o.GetName()) }), nil
-}
-
 // isDefinition reports whether a CustomResourceDefinition is Flux's.
 func isDefinition(name string) bool {
 	return strings.HasSuffix(name, ".toolkit.fluxcd.io") || strings.HasSuffix(name, ".source.extensions.fluxcd.io")
 }
 
-// brought reports whether an object belongs to lab's release.
-func (f *Flux) brought(o *unstructured.Unstructured) bool {
-	a := o.GetAnnotations()
-	return a[helmRelease] == releaseName && a[helmNamespace] == f.namespace
+// kinds returns Flux's definitions in a cluster.
+func (f *Flux) kinds() kube.Definitions {
+	return kube.Definitions{Of: isDefinition, Release: releaseName, Namespace: f.namespace}
 }
 
 // takeBack stops a cluster's Flux and removes its objects. It returns the applications that remain after the time limit.
@@ -97,10 +83,10 @@ func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config
 	if _, err := f.clearMirrors(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.release.Remove(ctx, releaseName); err != nil {
+	if err := f.removeRelease(ctx); err != nil {
 		return nil, err
 	}
-	stays, err := f.undefine(ctx)
+	stays, _, err := f.kinds().Remove(ctx, f.hub)
 	for i := range stays {
 		stays[i] = "cluster " + cluster + ": " + stays[i]
 	}
@@ -123,33 +109,42 @@ func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config
 	return append(stays, kept...), err
 }
 
-// clear deletes lab's objects of Flux's kinds and those that the roots applied. Workloads remain.
+// clear deletes lab's objects of Flux's kinds and those that its Kustomizations applied. Workloads remain.
 func (f *Flux) clear(ctx context.Context) error {
-	if _, err := f.drop(ctx, reconciliation.RootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
+	v, err := f.look(ctx)
+	if err != nil {
 		return err
+	}
+	mine := func(o *unstructured.Unstructured) bool {
+		return o.GetLabels()[lab.LabelName] == f.lab || v.Made(o.GetLabels())
+	}
+	kinds := []schema.GroupVersionResource{receivers, gitRepositories, helmRepositories}
+	for _, r := range kinds {
+		list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // kind not installed
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Resource, err)
+		}
+		for _, o := range list.Items {
+			if o.GetLabels()[lab.LabelPart] == reconciliation.RootPart || !mine(&o) {
+				continue
+			}
+			if err := f.delete(ctx, r, o.GetNamespace(), o.GetName()); err != nil {
+				return err
+			}
+		}
 	}
 	if _, err := f.drop(ctx, repositoriesPart, []schema.GroupVersionResource{helmRepositories, kube.Secrets}, nil); err != nil {
 		return err
 	}
-	kinds := []schema.GroupVersionResource{receivers, gitRepositories, helmRepositories}
-	for _, r := range kinds {
-		for _, by := range []string{lab.LabelName + "=" + f.lab, reconciliation.FromNamespace + "=" + f.namespace} {
-			list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: by})
-			if apierrors.IsNotFound(err) {
-				continue // kind not installed
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", r.Resource, err)
-			}
-			for _, o := range list.Items {
-				if err := f.delete(ctx, r, o.GetNamespace(), o.GetName()); err != nil {
-					return err
-				}
-			}
-		}
+	// The roots tell what is the lab's.
+	if _, err := f.drop(ctx, reconciliation.RootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
+		return err
 	}
 	for end := time.Now().Add(goneWithin); time.Now().Before(end); {
-		leaving, err := f.leaving(ctx, append(kinds, kustomizations, helmCharts))
+		leaving, err := f.leaving(ctx, append(kinds, kustomizations, helmCharts), mine)
 		if err != nil || !leaving {
 			return err
 		}
@@ -157,11 +152,11 @@ func (f *Flux) clear(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.dropTerminating(ctx)
+	return f.dropTerminating(ctx, mine)
 }
 
-// leaving reports whether any objects of these kinds are being deleted.
-func (f *Flux) leaving(ctx context.Context, kinds []schema.GroupVersionResource) (bool, error) {
+// leaving reports whether any of the lab's objects of these kinds are being deleted.
+func (f *Flux) leaving(ctx context.Context, kinds []schema.GroupVersionResource, mine func(*unstructured.Unstructured) bool) (bool, error) {
 	for _, r := range kinds {
 		list, err := f.hub.Dynamic.Resource(r).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
@@ -170,54 +165,11 @@ func (f *Flux) leaving(ctx context.Context, kinds []schema.GroupVersionResource)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", r.Resource, err)
 		}
-		if slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil }) {
+		if slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil && mine(&o) }) {
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// undefine deletes the unused CustomResourceDefinitions of lab's release, which Helm keeps. It describes those in use.
-func (f *Flux) undefine(ctx context.Context) ([]string, error) {
-	list, err := f.definitions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var stays []string
-	for _, o := range list {
-		if !f.brought(&o) {
-			continue
-		}
-		plural, group, _ := strings.Cut(o.GetName(), ".")
-		used := ""
-		objects, err := f.hub.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: served(&o), Resource: plural}).List(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return stays, fmt.Errorf("%s: %w", plural, err)
-		}
-		if err == nil && len(objects.Items) > 0 {
-			used = strings.TrimPrefix(objects.Items[0].GetNamespace()+"/"+objects.Items[0].GetName(), "/")
-		}
-		if used != "" {
-			stays = append(stays, fmt.Sprintf("customresourcedefinition %s stays, with %s", o.GetName(), used))
-			continue
-		}
-		if err := f.delete(ctx, kube.CRDs, "", o.GetName()); err != nil {
-			return stays, err
-		}
-	}
-	return stays, nil
-}
-
-// served returns a served version of a kind.
-func served(definition *unstructured.Unstructured) string {
-	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, v := range all {
-		if m, ok := v.(map[string]any); ok && m["served"] == true {
-			name, _ := m["name"].(string)
-			return name
-		}
-	}
-	return ""
 }
 
 // Unregister unregisters a cluster. If it answers, everything that its Flux applied is removed, and Flux itself if the cluster outlives the lab. The hub's

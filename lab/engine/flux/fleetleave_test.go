@@ -22,7 +22,7 @@ func crd(plural, group, release string) string {
 	return `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: ` + plural + "." + group + `, annotations: {meta.helm.sh/release-name: ` + release + `, meta.helm.sh/release-namespace: flux-system}}
+metadata: {name: ` + plural + "." + group + `, creationTimestamp: "2026-01-03T00:00:00Z", annotations: {meta.helm.sh/release-name: ` + release + `, meta.helm.sh/release-namespace: flux-system}}
 spec: {versions: [{name: v0, served: false}, {name: v1, served: true}]}
 ---`
 }
@@ -37,7 +37,7 @@ metadata: {name: flux-system, labels: {lab.homelab/name: homelab}}
 ---
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: GitRepository
-metadata: {name: from-git, namespace: flux-system, labels: {kustomize.toolkit.fluxcd.io/namespace: flux-system}}
+metadata: {name: from-git, namespace: flux-system, labels: {kustomize.toolkit.fluxcd.io/name: flux-system, kustomize.toolkit.fluxcd.io/namespace: flux-system}}
 spec: {url: 'http://x'}
 ---
 apiVersion: source.toolkit.fluxcd.io/v1
@@ -77,7 +77,7 @@ func TestFleetUnregister(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				release := &fakeRelease{}
+				release := &fakeRelease{state: helm.State{Revision: 1, Lab: "homelab"}}
 				f.release = release
 				fleet.links["prod"] = link{"", f}
 				fleet.join = func(string, *rest.Config) (*Flux, error) { return f, nil }
@@ -135,7 +135,7 @@ func TestGuest(t *testing.T) {
 	}{
 		"bare":               {"", helm.State{}, true},
 		"lab's kinds, kept":  {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{}, true},
-		"lab's release":      {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{Revision: 2, Inputs: "x"}, true},
+		"lab's release":      {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{Revision: 2, Lab: "homelab", Inputs: "x"}, true},
 		"other kinds":        {crd("widgets", "example.com", "widgets"), helm.State{}, true},
 		"a bootstrapped one": {crd("gitrepositories", "source.toolkit.fluxcd.io", "other"), helm.State{}, false},
 		"foreign release":    {crd("gitrepositories", "source.toolkit.fluxcd.io", "flux"), helm.State{Revision: 1}, false},

@@ -45,6 +45,7 @@ type Flux struct {
 	namespace string
 	cluster   string // that it runs on
 	home      string // cluster, if it manages that alone; empty if it is the hub's for all
+	attached  bool   // its cluster may have another Flux, of its owner's
 	hub       kube.Clients
 	connect   func(*rest.Config) (kube.Clients, error)
 	release   releaser
@@ -68,7 +69,10 @@ func New(h engine.Hub, namespace string) (*Flux, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Flux{lab: h.Lab, cluster: h.Cluster, namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach}, nil
+	return &Flux{
+		lab: h.Lab, cluster: h.Cluster, attached: h.Attached != nil && h.Attached(h.Cluster),
+		namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach,
+	}, nil
 }
 
 // labels returns the labels of objects that lab creates.

@@ -14,7 +14,7 @@ import (
 // Install installs or upgrades Flux and waits until it is ready. It reports whether anything changed: a complete release with the same inputs is left alone. An
 // interrupted release is resumed; nothing is ever uninstalled.
 func (f *Flux) Install(ctx context.Context, chart lab.Chart, values map[string]any, p lab.Progress) (bool, error) {
-	ns := kube.Namespace{Name: f.namespace, Labels: f.labels("engine"), Leaving: f.dropTerminating}
+	ns := kube.Namespace{Name: f.namespace, Labels: f.labels("engine"), Leaving: f.dropIn}
 	if err := ns.Ensure(ctx, f.hub.Dynamic, p); err != nil {
 		return false, err
 	}

@@ -63,7 +63,7 @@ func (f *Flux) scope(ctx context.Context) (lab.FluxScope, error) {
 // scopeOf is scope for known registrations.
 func (f *Flux) scopeOf(known []engine.Registered) lab.FluxScope {
 	if f.home != "" {
-		return lab.FluxScope{Home: f.home}
+		return lab.FluxScope{Home: f.home, Rooted: f.attached}
 	}
 	var clusters []lab.Cluster
 	for _, r := range known {

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -28,18 +29,27 @@ const (
 	readWithin     = 30 * time.Second // until Flux has read Git, or stopped
 )
 
-// dropTerminating removes the finalizers of Flux's terminating objects, which no controller handles any more; applied objects stay.
-func (f *Flux) dropTerminating(ctx context.Context) error {
+// dropTerminating removes the finalizers of the lab's terminating objects of Flux, which no controller handles any more; applied objects stay.
+func (f *Flux) dropTerminating(ctx context.Context, mine func(*unstructured.Unstructured) bool) error {
 	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers} {
-		if err := f.unfinalize(ctx, r, metav1.NamespaceAll); err != nil {
+		if err := f.unfinalize(ctx, r, metav1.NamespaceAll, mine); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unfinalize removes the finalizers of a kind's terminating objects in a namespace.
-func (f *Flux) unfinalize(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
+// dropIn is dropTerminating for the namespaces that lab created.
+func (f *Flux) dropIn(ctx context.Context) error {
+	own, err := f.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	return f.dropTerminating(ctx, func(o *unstructured.Unstructured) bool { return slices.Contains(own, o.GetNamespace()) })
+}
+
+// unfinalize removes the finalizers of the lab's terminating objects of a kind in a namespace.
+func (f *Flux) unfinalize(ctx context.Context, r schema.GroupVersionResource, namespace string, mine func(*unstructured.Unstructured) bool) error {
 	list, err := f.hub.Dynamic.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -48,7 +58,7 @@ func (f *Flux) unfinalize(ctx context.Context, r schema.GroupVersionResource, na
 		return fmt.Errorf("%s: %w", r.Resource, err)
 	}
 	for _, o := range list.Items {
-		if len(o.GetFinalizers()) == 0 || o.GetDeletionTimestamp() == nil {
+		if len(o.GetFinalizers()) == 0 || o.GetDeletionTimestamp() == nil || !mine(&o) {
 			continue
 		}
 		if err := f.patch(ctx, r, &o, `{"metadata":{"finalizers":null}}`); err != nil {
@@ -122,13 +132,17 @@ func (f *Flux) abandon(ctx context.Context, cluster string, left []lab.Applicati
 	if len(left) == 0 {
 		return nil, nil
 	}
+	v, err := f.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mine := func(o *unstructured.Unstructured) bool { return !f.attached || v.Made(o.GetLabels()) }
 	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
-		if err := f.unfinalize(ctx, r, lab.FluxNamespaceOf(cluster)); err != nil {
+		if err := f.unfinalize(ctx, r, lab.FluxNamespaceOf(cluster), mine); err != nil {
 			return nil, err
 		}
 	}
-	v, err := f.look(ctx)
-	if err != nil {
+	if v, err = f.look(ctx); err != nil {
 		return nil, err
 	}
 	const without = `{"metadata":{"finalizers":null}}`
@@ -315,7 +329,7 @@ func (f *Flux) takeNote(ctx context.Context, cluster string, spoke *rest.Config)
 	if err != nil {
 		return err
 	}
-	return kube.NoteNamespaces(ctx, c.Dynamic, kube.SpokeNamespace, kube.NotedNamespaces(own))
+	return kube.NoteCreated(ctx, c.Dynamic, kube.NotedNamespaces(own), managers)
 }
 
 // removeAccess deletes from a spoke the empty noted namespaces, and Flux's account. It describes what stays.

@@ -25,11 +25,11 @@ func stopped() string {
 
 const spokeObjects = labSystem + `apiVersion: v1
 kind: Namespace
-metadata: {name: used, creationTimestamp: "2026-01-03T00:00:00Z"}
+metadata: {name: used, creationTimestamp: "2026-01-03T00:00:00Z", annotations: {by: engine}, managedFields: [{manager: helm-controller}]}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: before, creationTimestamp: "2026-01-01T00:00:00Z"}
+metadata: {name: before, creationTimestamp: "2026-01-01T00:00:00Z", annotations: {by: engine}, managedFields: [{manager: helm-controller}]}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -288,12 +288,12 @@ func TestWithdrawRunningReconciliation(t *testing.T) {
 
 // Objects in a terminating namespace of Flux have no controller to finalize them.
 func TestDropTerminating(t *testing.T) {
-	f, hub, _ := newFake(t, standing())
+	f, hub, _ := newFake(t, standing()+strings.NewReplacer("cluster-dev", "cluster-prod").Replace(ownNamespaces))
 	mark := map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo, "finalizers": []any{"x"}}}
 	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", mark)
 	hub.Patch(t, helmReleases, "cluster-prod", "podinfo", mark)
 	hub.Patch(t, kustomizations, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"finalizers": []any{"x"}}})
-	if err := f.dropTerminating(t.Context()); err != nil {
+	if err := f.dropIn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 )
 
@@ -42,7 +43,7 @@ func (f *Flux) mirrors(root engine.Root) []part {
 		withoutAccess += ` + (has(object.spec.` + field + `) ? [JSONPatch{op: "remove", path: "/spec/` + field + `"}] : [])`
 	}
 	policy := kube.Mutation{
-		Name: f.mirrorsName(), Lab: f.lab, Part: mirrorsPart, Resource: gitRepositories, Condition: "has(object.spec.url)",
+		Name: f.mirrorsName(), Lab: f.lab, Part: mirrorsPart, Resource: gitRepositories, Condition: f.redirected(),
 		Variables: [][2]string{
 			{"mirrors", "{" + strings.Join(entries, ", ") + "}"},
 			{"path", `has(object.spec.url) && isURL(object.spec.url) ? ` + key + ` : ""`},
@@ -58,6 +59,17 @@ func (f *Flux) mirrors(root engine.Root) []part {
 		parts = append(parts, part{kube.MutationResource(o), o})
 	}
 	return parts
+}
+
+// redirected returns the condition for a GitRepository, in CEL: in a cluster of its own, lab redirects each; in an attached one, those that Flux applied, which can
+// only be the lab's, as only a cluster without a Flux gets one.
+func (f *Flux) redirected() string {
+	const any = "has(object.spec.url)"
+	if !f.attached {
+		return any
+	}
+	label := func(key string) string { return kube.Quoted(key) + " in object.metadata.labels" }
+	return any + " && has(object.metadata.labels) && (" + label(reconciliation.FromNamespace) + " || " + label(reconciliation.FromReleaseNamespace) + " || " + label(lab.LabelName) + ")"
 }
 
 // clearMirrors deletes lab's policy and reports whether it existed.

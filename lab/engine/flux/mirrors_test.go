@@ -188,3 +188,23 @@ func TestLookRootWithRelease(t *testing.T) {
 		}
 	}
 }
+
+// In an attached cluster, the owner's sources keep their addresses.
+func TestMirrorsBesideOwner(t *testing.T) {
+	for attached, want := range map[bool]string{
+		false: "has(object.spec.url)",
+		true: `has(object.spec.url) && has(object.metadata.labels) && ("kustomize.toolkit.fluxcd.io/namespace" in object.metadata.labels` +
+			` || "helm.toolkit.fluxcd.io/namespace" in object.metadata.labels || "lab.homelab/name" in object.metadata.labels)`,
+	} {
+		f, hub, _ := newFake(t)
+		f.attached = attached
+		serving(hub)
+		if _, err := f.ApplyRoot(t.Context(), theRoot()); err != nil {
+			t.Fatal(err)
+		}
+		conditions := at(hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-mirrors").Object, "spec", "matchConditions").([]any)
+		if got := conditions[0].(map[string]any)["expression"]; got != want {
+			t.Errorf("attached %t: %v", attached, got)
+		}
+	}
+}

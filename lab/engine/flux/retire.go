@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"golang.org/x/sync/errgroup"
@@ -14,15 +15,22 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/flux/reconciliation"
+	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 )
 
-// traces are Flux's traces in applied objects, and Helm's in those of releases.
-var traces = kube.Traces{
-	Labels:   []string{reconciliation.FromName, reconciliation.FromNamespace, "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
-	Shared:   []string{"meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
-	Managers: []string{"helm-controller", "kustomize-controller"},
+// tracesOf returns the traces of the lab's Flux in applied objects, and Helm's in those of releases.
+func tracesOf(v reconciliation.View) kube.Traces {
+	return kube.Traces{
+		Labels:   []string{reconciliation.FromName, reconciliation.FromNamespace, reconciliation.FromRelease, reconciliation.FromReleaseNamespace},
+		Shared:   []string{"meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
+		Managers: managers,
+		Origin:   v.Origin(), Except: isDefinition,
+	}
 }
+
+// managers are the field managers of what Flux applies and creates.
+var managers = []string{"helm-controller", "kustomize-controller"}
 
 // Retire removes Flux; see engine.Retirer. Namespaces created by its releases are noted in the spokes, for their removal.
 func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab.Progress) error {
@@ -49,12 +57,13 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 	if err != nil {
 		return err
 	}
-	rel, err := f.release.Observe(ctx, releaseName)
+	rel, err := f.ownRelease(ctx)
 	if err != nil {
 		return err
 	}
 	return kube.Retirement{
-		Title: "flux", Lab: f.lab, Namespace: f.namespace, Workloads: rel.Workloads, Access: f.access(), Traces: traces, Namespaces: namespaces,
+		Title: "flux", Lab: f.lab, Namespace: f.namespace, Workloads: rel.Workloads, Access: f.access(), Traces: tracesOf(v), Applied: v.Applied,
+		Kinds: f.kinds(), Installed: rel.Revision > 0 && !f.attached, Namespaces: namespaces,
 		Uninstall: func(ctx context.Context) error {
 			if _, err := f.clearMirrors(ctx); err != nil {
 				return err
@@ -62,13 +71,30 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 			if _, err := f.dropKubeconfigs(ctx, "", nil); err != nil {
 				return err
 			}
-			return f.release.Remove(ctx, releaseName)
+			return f.removeRelease(ctx)
 		},
-		Of: isDefinition,
 		Leave: func(ctx context.Context, spoke string, c kube.Clients) error {
 			return forgetReleases(ctx, c, v.ReleasesIn(spoke))
 		},
 	}.Run(ctx, f.hub, clients, p)
+}
+
+// ownRelease observes lab's release of Flux. Another installation, under the same name, counts as none.
+func (f *Flux) ownRelease(ctx context.Context) (helm.State, error) {
+	rel, err := f.release.Observe(ctx, releaseName)
+	if err != nil || !f.attached || rel.Lab == f.lab {
+		return rel, err
+	}
+	return helm.State{}, nil
+}
+
+// removeRelease uninstalls lab's release of Flux.
+func (f *Flux) removeRelease(ctx context.Context) error {
+	rel, err := f.ownRelease(ctx)
+	if err != nil || rel.Revision == 0 && f.attached {
+		return err
+	}
+	return f.release.Remove(ctx, releaseName)
 }
 
 // noteAtHome copies the note of a deleted namespace to lab's namespace in the cluster.
@@ -77,7 +103,7 @@ func (f *Flux) noteAtHome(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return kube.NoteNamespaces(ctx, f.hub.Dynamic, kube.SpokeNamespace, kube.NotedNamespaces(own))
+	return kube.NoteCreated(ctx, f.hub.Dynamic, kube.NotedNamespaces(own), managers)
 }
 
 // namespaces returns those that lab created for Flux and for clusters.
@@ -104,12 +130,21 @@ func forgetReleases(ctx context.Context, c kube.Clients, releases []helmv2.HelmR
 			return fmt.Errorf("release %s: %w", r.GetReleaseName(), err)
 		}
 		for _, s := range list.Items {
+			if !wrote(r, s.GetLabels()["version"]) {
+				continue // before Flux took the release over
+			}
 			if err := secrets.Delete(ctx, s.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("release %s: %w", r.GetReleaseName(), err)
 			}
 		}
 	}
 	return nil
+}
+
+// wrote reports whether a revision is not older than the first one that Flux knows to be its own.
+func wrote(r helmv2.HelmRelease, revision string) bool {
+	number, err := strconv.Atoi(revision)
+	return err == nil && slices.ContainsFunc(r.Status.History, func(s *helmv2.Snapshot) bool { return number >= s.Version })
 }
 
 // Retire removes every cluster's Flux; see engine.Retirer. The hub's is removed last, as it has the other registrations.

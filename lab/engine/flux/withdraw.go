@@ -53,6 +53,13 @@ func (f *Flux) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p l
 
 // suspend suspends the roots, and deletes the other layers without their objects.
 func (f *Flux) suspend(ctx context.Context, p lab.Progress) error {
+	v, err := f.look(ctx)
+	if err == nil {
+		err = v.NoteAll(ctx, f.hub.Dynamic)
+	}
+	if err != nil {
+		return err
+	}
 	for end, reported := time.Now().Add(readWithin), false; ; {
 		v, err := f.look(ctx)
 		if err != nil {

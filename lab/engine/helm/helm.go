@@ -80,6 +80,7 @@ func newestOf(records metadata.Interface, namespace string) func(context.Context
 type State struct {
 	Status   string // by Helm: deployed, failed, pending-install, ...
 	Revision int
+	Lab      string // whose run made the last revision; empty if it is not a lab's
 	Inputs   string // digest of the last revision's chart and values; empty if it is not lab's
 	Chart    string // chart version
 	App      string // application version of the chart, "v3.2.11"
@@ -124,7 +125,7 @@ func (c *Client) last(ctx context.Context, name string) (*release.Release, error
 }
 
 func stateOf(rel *release.Release) State {
-	s := State{Revision: rel.Version, Inputs: rel.Labels[lab.LabelInputs], Workloads: workloads(rel.Manifest)}
+	s := State{Revision: rel.Version, Lab: rel.Labels[lab.LabelName], Inputs: rel.Labels[lab.LabelInputs], Workloads: workloads(rel.Manifest)}
 	if rel.Info != nil {
 		s.Status = rel.Info.Status.String()
 	}

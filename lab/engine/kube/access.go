@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"homelab/lab"
@@ -44,7 +45,8 @@ type Credential struct {
 }
 
 // Ensure creates the account if missing, with all rights, and reads its token. The token is bound to a Secret and does not expire, since a lab may
-// be stopped for weeks; it ends with the cluster. made reports whether anything was created or repaired. SpokeNamespace must exist.
+// be stopped for weeks; it ends with the cluster. made reports whether anything was created or repaired. SpokeNamespace must exist. Objects of the same names that
+// are not the lab's are not overwritten.
 func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Credential, made bool, err error) {
 	account := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ServiceAccount",
@@ -63,11 +65,17 @@ func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Crede
 			"annotations": map[string]any{"kubernetes.io/service-account.name": x.Account},
 		},
 	}}
+	if err := x.free(ctx, spoke, Namespaces, "", SpokeNamespace); err != nil {
+		return Credential{}, false, err
+	}
 	var issued *unstructured.Unstructured
 	for _, part := range []struct {
 		resource schema.GroupVersionResource
 		want     *unstructured.Unstructured
 	}{{ServiceAccounts, account}, {ClusterRoleBindings, binding}, {Secrets, token}} {
+		if err := x.free(ctx, spoke, part.resource, part.want.GetNamespace(), part.want.GetName()); err != nil {
+			return Credential{}, made, err
+		}
 		before, after, err := Apply(ctx, spoke, part.resource, part.want)
 		if err != nil {
 			return Credential{}, made, err
@@ -79,6 +87,22 @@ func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Crede
 	}
 	cred, err = x.awaitToken(ctx, spoke)
 	return cred, made, err
+}
+
+// free returns an error if an object exists that is not the lab's.
+func (x Access) free(ctx context.Context, spoke dynamic.Interface, resource schema.GroupVersionResource, namespace, name string) error {
+	o, err := spoke.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && any(o.GetLabels()[lab.LabelName]) == x.Labels[lab.LabelName] {
+		return nil
+	}
+	what := strings.TrimSuffix(resource.Resource, "s") + " " + name
+	if err != nil {
+		return Wrap(what, err)
+	}
+	return &lab.Error{
+		Exit: lab.ExitFailed, Code: "not_ours", Message: "the cluster has a " + what + " that is not the lab's",
+		Cure: "rename or remove it there, or take the cluster out of the estate",
+	}
 }
 
 func readCredential(o *unstructured.Unstructured) (Credential, bool) {

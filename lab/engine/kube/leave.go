@@ -51,6 +51,24 @@ func NoteNamespaces(ctx context.Context, client dynamic.Interface, in string, na
 	return Wrap("namespace "+in, err)
 }
 
+// NoteCreated adds to the note in a spoke those of the namespaces that an engine created for applications, as their field managers tell.
+func NoteCreated(ctx context.Context, spoke dynamic.Interface, names, managers []string) error {
+	var created []string
+	for _, name := range names {
+		ns, err := spoke.Resource(Namespaces).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return Wrap("namespace "+name, err)
+		}
+		if slices.ContainsFunc(ns.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return slices.Contains(managers, e.Manager) }) {
+			created = append(created, name)
+		}
+	}
+	return NoteNamespaces(ctx, spoke, SpokeNamespace, created)
+}
+
 // NotedNamespaces returns the note of a namespace, sorted.
 func NotedNamespaces(o *unstructured.Unstructured) []string {
 	return strings.Fields(o.GetAnnotations()[namespacesNote])

@@ -13,14 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"homelab/lab"
 )
-
-// CRDs is the resource of CustomResourceDefinitions.
-var CRDs = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 const (
 	gracePeriod   = 20 * time.Second // for the engine's pods
@@ -36,11 +32,13 @@ type Retirement struct {
 	Lab        string
 	Namespace  string                      // of its workloads
 	Workloads  []string                    // "Deployment/server"
+	Installed  bool                        // in a namespace that has no other engine's objects
 	Uninstall  func(context.Context) error // removes its release
-	Of         func(crd string) bool       // whether a CRD is the engine's
+	Kinds      Definitions                 // its own, on the hub
 	Namespaces []string                    // its own on the hub, including Namespace
 	Access     Access                      // in spokes
 	Traces     Traces
+	Applied    func(spoke string) []Object // what it applied in a spoke, or on the hub if spoke is empty
 	// Leave removes anything else of the engine in a spoke, or on the hub if spoke is empty; may be nil.
 	Leave func(ctx context.Context, spoke string, c Clients) error
 }
@@ -50,6 +48,13 @@ type Retirement struct {
 func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clients, p lab.Progress) error {
 	p("stopping " + r.Title)
 	if err := r.stop(ctx, hub, p); err != nil {
+		return err
+	}
+	mine, err := r.mine(ctx, hub)
+	if err != nil {
+		return err
+	}
+	if err := r.Kinds.claim(ctx, hub, r.Lab, mine); err != nil {
 		return err
 	}
 	if err := r.Uninstall(ctx); err != nil {
@@ -65,7 +70,7 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 					return fmt.Errorf("cluster %s: %w", name, err)
 				}
 			}
-			if _, err := r.Traces.Erase(within, c); err != nil {
+			if _, err := r.Traces.Erase(within, c, r.Applied(spoke)); err != nil {
 				return fmt.Errorf("cluster %s: %w", name, err)
 			}
 			if spoke == "" {
@@ -84,7 +89,7 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := r.removeKinds(ctx, hub, p); err != nil {
+	if err := r.removeKinds(ctx, hub, mine, p); err != nil {
 		return err
 	}
 	return r.removeNamespaces(ctx, hub, p)
@@ -135,82 +140,69 @@ func (r Retirement) stop(ctx context.Context, hub Clients, p lab.Progress) error
 	})
 }
 
-// removeKinds deletes the engine's objects, without their finalizers, and CRDs.
-func (r Retirement) removeKinds(ctx context.Context, hub Clients, p lab.Progress) error {
-	return await(ctx, retiredWithin, p, func(ctx context.Context) (string, error) {
-		list, err := hub.Dynamic.Resource(CRDs).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return "", err
+// mine returns a function that reports whether an object of the engine's kinds is the lab's.
+func (r Retirement) mine(ctx context.Context, hub Clients) (func(*unstructured.Unstructured) bool, error) {
+	own, err := r.ownNamespaces(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	own[r.Namespace] = own[r.Namespace] || r.Installed
+	applied := map[Object]bool{}
+	for _, o := range r.Applied("") {
+		applied[o] = true
+	}
+	return func(o *unstructured.Unstructured) bool {
+		if o.GetLabels()[lab.LabelName] == r.Lab || own[o.GetNamespace()] {
+			return true
 		}
-		left := ""
-		for i := range list.Items {
-			crd := &list.Items[i]
-			if !r.Of(crd.GetName()) {
-				continue
-			}
-			left = "definition " + crd.GetName()
-			if err := unfinalizeAll(ctx, hub, crd); err != nil {
-				return left, fmt.Errorf("%s: %w", left, err)
-			}
-			if crd.GetDeletionTimestamp() != nil {
-				continue
-			}
-			if err := hub.Dynamic.Resource(CRDs).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return left, fmt.Errorf("%s: %w", left, err)
-			}
-		}
-		return left, nil
-	})
+		is := r.Traces.Origin(o)
+		return is == Ours || is == Untold && applied[ObjectOf(o)]
+	}, nil
 }
 
-// unfinalizeAll removes the finalizers of all objects of a kind.
-func unfinalizeAll(ctx context.Context, hub Clients, crd *unstructured.Unstructured) error {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-	versions, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
-	if len(versions) == 0 {
-		return nil // not served
-	}
-	kind := schema.GroupVersionResource{Group: group, Version: versions[len(versions)-1], Resource: plural}
-	list, err := hub.Dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+// removeKinds deletes the engine's objects, and its definitions that nobody else uses.
+func (r Retirement) removeKinds(ctx context.Context, hub Clients, mine func(*unstructured.Unstructured) bool, p lab.Progress) error {
+	if err := await(ctx, retiredWithin, p, func(ctx context.Context) (string, error) { return r.Kinds.empty(ctx, hub, mine) }); err != nil {
 		return err
 	}
-	for i := range list.Items {
-		o := &list.Items[i]
-		if len(o.GetFinalizers()) == 0 {
-			continue
-		}
-		objects, what := Place(hub.Dynamic, kind, o)
-		_, err := objects.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: FieldManager})
+	var stays []string
+	err := await(ctx, retiredWithin, p, func(ctx context.Context) (left string, err error) {
+		stays, left, err = r.Kinds.Remove(ctx, hub)
+		return left, err
+	})
+	for _, s := range stays {
+		p(s)
+	}
+	return err
+}
+
+// ownNamespaces returns those of the engine's namespaces that lab created.
+func (r Retirement) ownNamespaces(ctx context.Context, hub Clients) (map[string]bool, error) {
+	own := map[string]bool{}
+	for _, name := range r.Namespaces {
+		ns, err := hub.Dynamic.Resource(Namespaces).Get(ctx, name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return Wrap(what, err)
+			return nil, Wrap("namespace "+name, err)
+		}
+		if err == nil && ns.GetLabels()[lab.LabelName] == r.Lab {
+			own[name] = true
 		}
 	}
-	return nil
+	return own, nil
 }
 
 // removeNamespaces deletes the engine's namespaces that lab created.
 func (r Retirement) removeNamespaces(ctx context.Context, hub Clients, p lab.Progress) error {
 	return await(ctx, retiredWithin, p, func(ctx context.Context) (string, error) {
+		own, err := r.ownNamespaces(ctx, hub)
 		left := ""
-		for _, name := range r.Namespaces {
-			ns, err := hub.Dynamic.Resource(Namespaces).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) || err == nil && ns.GetLabels()[lab.LabelName] != r.Lab {
-				continue
-			}
-			if err == nil && ns.GetDeletionTimestamp() == nil {
-				err = hub.Dynamic.Resource(Namespaces).Delete(ctx, name, metav1.DeleteOptions{})
-			}
+		for _, name := range slices.Sorted(maps.Keys(own)) {
 			left = "namespace " + name
-			if err != nil && !apierrors.IsNotFound(err) {
+			if err := hub.Dynamic.Resource(Namespaces).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return left, Wrap(left, err)
 			}
 		}
-		return left, nil
+		return left, err
 	})
 }
 

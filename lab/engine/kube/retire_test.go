@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
@@ -62,12 +64,26 @@ kind: ConfigMap
 metadata: {name: made, namespace: shop, annotations: {last: copied, other: kept}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: web-1}]}
 `
 
-var traces = kube.Traces{Labels: []string{"gitops/name"}, Annotations: []string{"gitops/id"}, Shared: []string{"last"}, Managers: []string{"gitops-controller"}}
+var traces = kube.Traces{
+	Labels: []string{"gitops/name"}, Annotations: []string{"gitops/id"}, Shared: []string{"last"}, Managers: []string{"gitops-controller"},
+	Origin: func(o *unstructured.Unstructured) kube.Origin {
+		name, told := o.GetLabels()["gitops/name"]
+		switch {
+		case !told:
+			return kube.Untold
+		case name == "web":
+			return kube.Ours
+		}
+		return kube.Theirs
+	},
+}
+
+var theWeb = []kube.Object{{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}}
 
 func TestErase(t *testing.T) {
 	c := clusterOf(t, applied)
 	c.Writes()
-	if n, err := traces.Erase(t.Context(), c.Clients()); err != nil || n != 2 {
+	if n, err := traces.Erase(t.Context(), c.Clients(), theWeb); err != nil || n != 2 {
 		t.Errorf("%d objects, %v", n, err)
 	}
 	web := c.Get(t, deployments, "shop", "web")
@@ -81,7 +97,7 @@ func TestErase(t *testing.T) {
 		t.Errorf("owned object: %v", has)
 	}
 	c.Writes()
-	if n, err := traces.Erase(t.Context(), c.Clients()); err != nil || n != 0 || len(c.Writes()) != 0 {
+	if n, err := traces.Erase(t.Context(), c.Clients(), theWeb); err != nil || n != 0 || len(c.Writes()) != 0 {
 		t.Errorf("second: %d objects, %v", n, err)
 	}
 }
@@ -91,7 +107,7 @@ func TestEraseErrors(t *testing.T) {
 	for _, request := range []string{"list deployments", "patch deployments"} {
 		c := clusterOf(t, applied)
 		c.Refuse(request, broken)
-		if _, err := traces.Erase(t.Context(), c.Clients()); !errors.Is(err, broken) {
+		if _, err := traces.Erase(t.Context(), c.Clients(), theWeb); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", request, err)
 		}
 	}
@@ -108,15 +124,13 @@ metadata: {name: hers}
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: apps.gitops.example.org}
-spec: {group: gitops.example.org, names: {plural: apps}}
-status: {storedVersions: [v1]}
+metadata: {name: apps.gitops.example.org, annotations: {meta.helm.sh/release-name: gitops, meta.helm.sh/release-namespace: gitops}}
+spec: {group: gitops.example.org, versions: [{name: v0, served: false}, {name: v1, served: true}]}
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: rollouts.gitops.example.org}
-spec: {group: gitops.example.org, names: {plural: rollouts}}
-status: {storedVersions: [v1]}
+spec: {group: gitops.example.org, versions: [{name: v1, served: true}]}
 ---
 apiVersion: gitops.example.org/v1
 kind: App
@@ -159,7 +173,8 @@ func retirement(hub *kubetest.Cluster, calls *[]string) kube.Retirement {
 			}
 			return err
 		},
-		Of: func(crd string) bool { return crd == "apps.gitops.example.org" },
+		Kinds:   kube.Definitions{Of: func(crd string) bool { return crd == "apps.gitops.example.org" }, Release: "gitops", Namespace: "gitops"},
+		Applied: func(string) []kube.Object { return theWeb },
 		Leave: func(_ context.Context, spoke string, _ kube.Clients) error {
 			call("leave " + spoke)
 			return nil
@@ -205,8 +220,8 @@ func TestRetire(t *testing.T) {
 		if got := hub.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"hers"}) {
 			t.Errorf("namespaces %v", got)
 		}
-		if app := hub.Get(t, apps, "gitops", "web"); len(app.GetFinalizers()) != 0 || app.GetDeletionTimestamp() != nil {
-			t.Errorf("%v", app)
+		if left := hub.Names(t, apps, ""); len(left) > 0 {
+			t.Errorf("objects of the engine: %v", left)
 		}
 		web := spoke.Get(t, deployments, "shop", "web")
 		if web.GetUID() != "web-1" || web.GetLabels()["gitops/name"] != "" {
@@ -220,6 +235,61 @@ func TestRetire(t *testing.T) {
 		}
 		if got := spoke.Names(t, kube.Namespaces, ""); !slices.Equal(got, []string{"lab-system"}) {
 			t.Errorf("namespaces of the spoke %v", got)
+		}
+	})
+}
+
+// What an engine of the cluster's owner applied, has and uses stays as it is.
+func TestRetireBesideOwner(t *testing.T) {
+	const hers = `
+apiVersion: gitops.example.org/v1
+kind: App
+metadata: {name: hers, namespace: hers, finalizers: [gitops/cascade]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, creationTimestamp: "2026-01-01T00:00:00Z"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hers, namespace: shop, uid: hers-1, labels: {gitops/name: hers}, annotations: {gitops/id: "7", last: x}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: same-name, namespace: shop, uid: hers-2, labels: {gitops/name: web}, annotations: {gitops/id: "7"}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: of-hers, namespace: shop, labels: {gitops/name: hers}, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: hers, uid: hers-1}]}
+`
+	const taken = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: taken, namespace: shop, uid: hers-3, labels: {gitops/name: hers}}\n"
+	synctest.Test(t, func(t *testing.T) {
+		hub, spoke := clusterOf(t, onHub, hers), clusterOf(t, inSpoke, applied, hers, taken)
+		before, there := hub.Versions(t, "hers"), spoke.Versions(t, "hers", "same-name", "taken", "shop")
+		var calls, lines []string
+		r := retirement(hub, &calls)
+		r.Applied = func(string) []kube.Object {
+			return append(slices.Clip(theWeb), kube.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "taken"}, kube.Object{Kind: "Namespace", Name: "shop"})
+		}
+		for range 2 {
+			if err := r.Run(t.Context(), hub.Clients(), map[string]kube.Clients{"prod": spoke.Clients()}, func(s string) { lines = append(lines, s) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(before, hub.Versions(t, "hers")); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff(there, spoke.Versions(t, "hers", "same-name", "taken", "shop")); d != "" {
+			t.Error(d)
+		}
+		if got := hub.Names(t, apps, ""); !slices.Equal(got, []string{"hers"}) {
+			t.Errorf("objects %v", got)
+		}
+		if !slices.Contains(lines, "customresourcedefinition apps.gitops.example.org stays, with hers/hers") {
+			t.Errorf("%q", lines)
+		}
+		if o := spoke.Get(t, deployments, "shop", "web"); o.GetLabels()["gitops/name"] != "" {
+			t.Errorf("%v", o)
 		}
 	})
 }
@@ -311,7 +381,7 @@ func TestEraseConflicts(t *testing.T) {
 			return true, nil, apierrors.NewConflict(deployments.GroupResource(), "web", errors.New("written by another"))
 		})
 		var e *lab.Error
-		if _, err := traces.Erase(t.Context(), c.Clients()); !errors.As(err, &e) || e.Cure == "" {
+		if _, err := traces.Erase(t.Context(), c.Clients(), theWeb); !errors.As(err, &e) || e.Cure == "" {
 			t.Errorf("%v", err)
 		}
 	})

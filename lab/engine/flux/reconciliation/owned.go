@@ -7,7 +7,10 @@ import (
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"homelab/lab/engine/kube"
 )
 
 // Keep drops the applications and releases of all clusters but these.
@@ -61,29 +64,108 @@ func (v View) Parents() []kustomizev1.Kustomization {
 	return list
 }
 
-// entry is an object in an inventory.
-type entry struct{ namespace, name, group, kind string }
-
 // inventory returns the objects that a Kustomization applied last.
-func inventory(k kustomizev1.Kustomization) []entry {
+func inventory(k kustomizev1.Kustomization) []kube.Object {
 	if k.Status.Inventory == nil {
 		return nil
 	}
-	var list []entry
+	var list []kube.Object
 	for _, e := range k.Status.Inventory.Entries {
-		if parts := strings.Split(e.ID, "_"); len(parts) == 4 {
-			list = append(list, entry{parts[0], parts[1], parts[2], parts[3]})
+		list = appendID(list, e.ID)
+	}
+	return list
+}
+
+// installed returns the objects of a release.
+func installed(r helmv2.HelmRelease) []kube.Object {
+	if r.Status.Inventory == nil {
+		return nil
+	}
+	var list []kube.Object
+	for _, e := range r.Status.Inventory.Entries {
+		list = appendID(list, e.ID)
+	}
+	return list
+}
+
+// appendID appends the object of an id, NAMESPACE_NAME_GROUP_KIND, in whose name two underscores are a colon.
+func appendID(list []kube.Object, id string) []kube.Object {
+	namespace, rest, ok := strings.Cut(id, "_")
+	kind := strings.LastIndex(rest, "_")
+	if !ok || kind < 0 {
+		return list
+	}
+	group := strings.LastIndex(rest[:kind], "_")
+	if group < 0 {
+		return list
+	}
+	name := strings.ReplaceAll(rest[:group], "__", ":")
+	if strings.Contains(name, "_") {
+		return list
+	}
+	return append(list, kube.Object{Group: rest[group+1 : kind], Kind: rest[kind+1:], Namespace: namespace, Name: name})
+}
+
+// Applied returns the objects that the lab's Flux applied in a spoke, or in its own cluster if spoke is empty.
+func (v View) Applied(spoke string) []kube.Object {
+	var list []kube.Object
+	for _, k := range v.all() {
+		in := ""
+		if c := k.Spec.KubeConfig; c != nil && c.SecretRef != nil {
+			in = v.ClusterOf(k)
+		}
+		if in == spoke {
+			list = append(list, inventory(k)...)
+		}
+	}
+	for _, r := range v.ReleasesIn(spoke) {
+		list = append(list, installed(r)...)
+		if r.Spec.Install != nil && r.Spec.Install.CreateNamespace {
+			list = append(list, kube.Object{Kind: "Namespace", Name: r.GetReleaseNamespace()})
 		}
 	}
 	return list
+}
+
+// all returns all Kustomizations of the lab.
+func (v View) all() []kustomizev1.Kustomization {
+	return slices.AppendSeq(slices.Clone(v.Layers), maps.Values(v.Apps))
+}
+
+// Origin tells what the lab's Flux applied from what another Flux did.
+func (v View) Origin() func(*unstructured.Unstructured) kube.Origin {
+	layers, releases := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
+	for _, k := range v.all() {
+		layers[keyOf(&k)] = true
+	}
+	for key := range v.Releases {
+		releases[key] = true
+	}
+	return func(o *unstructured.Unstructured) kube.Origin {
+		labels, is := o.GetLabels(), kube.Untold
+		for _, by := range []struct {
+			name, namespace string
+			known           map[types.NamespacedName]bool
+		}{{FromName, FromNamespace, layers}, {FromRelease, FromReleaseNamespace, releases}} {
+			name, told := labels[by.name]
+			switch {
+			case !told:
+			case !by.known[types.NamespacedName{Namespace: labels[by.namespace], Name: name}]:
+				return kube.Theirs
+			default:
+				is = kube.Ours
+			}
+		}
+		return is
+	}
 }
 
 // Workloads returns the Deployments and StatefulSets that a Kustomization applied last, "Deployment/web", by namespace.
 func Workloads(k kustomizev1.Kustomization) map[string][]string {
 	names := map[string][]string{}
 	for _, e := range inventory(k) {
-		if e.group == "apps" && (e.kind == "Deployment" || e.kind == "StatefulSet") {
-			names[e.namespace] = append(names[e.namespace], e.kind+"/"+e.name)
+		if e.Group == "apps" && (e.Kind == "Deployment" || e.Kind == "StatefulSet") {
+			names[e.Namespace] = append(names[e.Namespace], e.Kind+"/"+e.Name)
 		}
 	}
 	return names

@@ -22,6 +22,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // Kinds of Flux's objects.
@@ -37,6 +38,13 @@ const (
 	// FromName and FromNamespace are labels set by kustomize-controller on applied objects: their Kustomization.
 	FromName      = "kustomize.toolkit.fluxcd.io/name"
 	FromNamespace = "kustomize.toolkit.fluxcd.io/namespace"
+
+	// FromRelease and FromReleaseNamespace are labels set by helm-controller on the objects of releases.
+	FromRelease          = "helm.toolkit.fluxcd.io/name"
+	FromReleaseNamespace = "helm.toolkit.fluxcd.io/namespace"
+
+	// kustomizationsNote is an annotation on a root; see NoteAll.
+	kustomizationsNote = "lab.homelab/kustomizations"
 
 	// RootPart is the lab.LabelPart of the roots.
 	RootPart = "root"
@@ -76,6 +84,9 @@ func Read(ctx context.Context, client dynamic.Interface, name string, scope lab.
 	}
 	if err == nil {
 		err = listInto(ctx, client, HelmReleases, func(o helmv2.HelmRelease) { v.Releases[keyOf(&o)] = o })
+	}
+	if v.scope.Rooted {
+		all = v.rooted(all)
 	}
 	for _, o := range all {
 		_, own := v.scope.Owner(o.Namespace)
@@ -138,9 +149,9 @@ func (v View) ClusterOf(k kustomizev1.Kustomization) string {
 // lost reports whether a release that a Kustomization applied is gone. If it was being deleted at the time, Flux only applies it again after its health checks have
 // timed out.
 func (v View) lost(k kustomizev1.Kustomization) bool {
-	return k.Spec.KubeConfig == nil && slices.ContainsFunc(inventory(k), func(e entry) bool {
-		_, there := v.Releases[types.NamespacedName{Namespace: e.namespace, Name: e.name}]
-		return e.group == HelmReleases.Group && e.kind == helmv2.HelmReleaseKind && !there
+	return k.Spec.KubeConfig == nil && slices.ContainsFunc(inventory(k), func(o kube.Object) bool {
+		_, there := v.Releases[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
+		return o.Group == HelmReleases.Group && o.Kind == helmv2.HelmReleaseKind && !there
 	})
 }
 

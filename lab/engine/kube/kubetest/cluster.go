@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -131,7 +132,7 @@ func (c *Cluster) Refuse(request string, err error) {
 	c.refused[request] = err
 }
 
-// Create creates the documents of a manifest as another client, in namespace unless they have one.
+// Create creates the documents of a manifest, in namespace unless they have one, as another client: the manager of their managedFields, or Others.
 func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
 	t.Helper()
 	docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(manifest)), 4096)
@@ -150,11 +151,19 @@ func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
 		if o.GetNamespace() == "" && o.GetKind() != "Namespace" && o.GetKind() != "ClusterRoleBinding" {
 			o.SetNamespace(namespace)
 		}
+		by := Others
+		if managed := o.GetManagedFields(); len(managed) > 0 {
+			by = managed[0].Manager
+			o.SetManagedFields(nil)
+		}
+		if o.GetUID() == "" {
+			o.SetUID(types.UID(strings.ToLower(o.GetKind()) + "-" + o.GetNamespace() + "-" + o.GetName()))
+		}
 		for r, kind := range c.kinds {
 			if kind != o.GetKind() {
 				continue
 			}
-			if _, err := c.Resource(r).Namespace(o.GetNamespace()).Create(context.Background(), o, metav1.CreateOptions{FieldManager: Others}); err != nil {
+			if _, err := c.Resource(r).Namespace(o.GetNamespace()).Create(context.Background(), o, metav1.CreateOptions{FieldManager: by}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,6 +193,25 @@ func (c *Cluster) Names(t *testing.T, r schema.GroupVersionResource, namespace s
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Versions returns the resourceVersions of the objects whose names contain one of the words, by kind and name; of all without words. An object that was deleted
+// and created again has another version.
+func (c *Cluster) Versions(t *testing.T, words ...string) map[string]string {
+	t.Helper()
+	versions := map[string]string{}
+	for r, kind := range c.kinds {
+		list, err := c.Resource(r).List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(o.GetName(), w) }) {
+				versions[kind+" "+o.GetNamespace()+"/"+o.GetName()] = o.GetResourceVersion()
+			}
+		}
+	}
+	return versions
 }
 
 // Patch changes an object as another client.
