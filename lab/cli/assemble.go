@@ -61,6 +61,21 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	return l, nil
 }
 
+// renew gives a former lab credentials that its clusters do not know. From here on its forge rejects it, until lab up
+// has converted it.
+func (l *instance) renew() error {
+	if err := l.ws.Dir.Renew(); err != nil {
+		return err
+	}
+	creds, err := l.ws.Dir.Credentials()
+	if err != nil {
+		return err
+	}
+	l.gitea = forgeOf(l.ws, l.docker, creds)
+	l.core.Creds, l.core.Forge = creds, l.gitea
+	return nil
+}
+
 // assembleWithEngine assembles a lab, and fails if the container engine does not answer.
 func assembleWithEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
 	l, err := assemble(ws, parts{})
@@ -85,7 +100,7 @@ func assembleWithEstate(ws *workspace.Workspace) (*instance, error) {
 
 // forgeOf returns the lab's forge, which records pulls in the lab's state folder.
 func forgeOf(ws *workspace.Workspace, d *docker.Docker, creds state.Credentials) *forge.Gitea {
-	return forge.NewGitea(ws.Name, d, forge.Credentials{User: creds.ForgeUser, Password: creds.ForgePassword},
+	return forge.NewGitea(ws.Name, d, forge.Credentials{User: creds.ForgeUser, Password: creds.ForgePassword, Keys: forge.Keys(creds.ForgeKeys)}, forge.WithTokens(ws.Dir),
 		forge.WithPulls(ws.Dir, forge.Commands{Pull: ws.OnEstate("lab git pull"), Up: ws.OnEstate("lab up")}))
 }
 

@@ -131,6 +131,9 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
 		return err
 	}
+	if err := l.renew(); err != nil {
+		return err
+	}
 	return p.converge(ctx, l, o.run, began)
 }
 

@@ -22,41 +22,45 @@ const helm = "helm" // Gitea's package type
 // PublishCharts publishes charts to the forge's Helm repository and returns the missing or changed ones as "podinfo
 // 6.9.2". A version with other content is replaced.
 func (g *Gitea) PublishCharts(ctx context.Context, charts []lab.Chart) (changed []string, err error) {
-	defer g.explain(ctx, &err)
-	s, api, err := g.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range charts {
-		digest, err := g.publishedChart(api, c)
-		if err == nil && digest != c.Digest {
-			changed = append(changed, c.Name+" "+c.Version)
-			err = g.publish(ctx, s, api, c, digest != "")
-		}
+	err = g.call(ctx, "the publication of charts", apiLimit, func(ctx context.Context, s State) error {
+		api, err := g.api(ctx, s)
 		if err != nil {
-			return changed, fmt.Errorf("chart %s %s: %w", c.Name, c.Version, err)
+			return err
 		}
-	}
-	return changed, nil
+		for _, c := range charts {
+			digest, err := g.publishedChart(api, c)
+			if err == nil && digest != c.Digest {
+				changed = append(changed, c.Name+" "+c.Version)
+				err = g.publish(ctx, s, api, c, digest != "")
+			}
+			if err != nil {
+				return fmt.Errorf("chart %s %s: %w", c.Name, c.Version, err)
+			}
+		}
+		return nil
+	})
+	return changed, err
 }
 
 // MissingCharts returns the charts that the forge lacks or has with other content.
 func (g *Gitea) MissingCharts(ctx context.Context, charts []lab.Chart) (missing []string, err error) {
-	defer g.explain(ctx, &err)
-	_, api, err := g.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range charts {
-		digest, err := g.publishedChart(api, c)
+	err = g.call(ctx, "the list of charts", apiLimit, func(ctx context.Context, s State) error {
+		api, err := g.api(ctx, s)
 		if err != nil {
-			return nil, fmt.Errorf("chart %s %s: %w", c.Name, c.Version, err)
+			return err
 		}
-		if digest != c.Digest {
-			missing = append(missing, c.Name+" "+c.Version)
+		for _, c := range charts {
+			digest, err := g.publishedChart(api, c)
+			if err != nil {
+				return fmt.Errorf("chart %s %s: %w", c.Name, c.Version, err)
+			}
+			if digest != c.Digest {
+				missing = append(missing, c.Name+" "+c.Version)
+			}
 		}
-	}
-	return missing, nil
+		return nil
+	})
+	return missing, err
 }
 
 // publishedChart returns the digest of a published chart version, or "".
@@ -87,7 +91,7 @@ func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.C
 		return err
 	}
 	req.SetBasicAuth(g.creds.User, g.creds.Password)
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	resp, err := g.http.Do(req)
 	if err != nil {
 		return err
 	}
@@ -103,12 +107,18 @@ func (g *Gitea) publish(ctx context.Context, s State, api *gitea.Client, c lab.C
 // EnsureWebhook registers webhooks that notify url, and also further ones, of pushes to the estate, signed with secret. It
 // reports whether anything changed.
 func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string, also ...string) (changed bool, err error) {
-	defer g.explain(ctx, &err)
-	_, api, err := g.dial(ctx)
+	err = g.call(ctx, "the webhooks of repository "+g.repository, apiLimit, func(ctx context.Context, s State) error {
+		changed, err = g.ensureWebhook(ctx, s, secret, marked(secret, url, also))
+		return err
+	})
+	return changed, err
+}
+
+func (g *Gitea) ensureWebhook(ctx context.Context, s State, secret string, want []string) (bool, error) {
+	api, err := g.api(ctx, s)
 	if err != nil {
 		return false, err
 	}
-	want := marked(secret, url, also)
 	ours, others, err := g.hooks(api, want)
 	if err != nil {
 		return false, err
@@ -135,12 +145,18 @@ func (g *Gitea) EnsureWebhook(ctx context.Context, url, secret string, also ...s
 
 // HasWebhook reports whether EnsureWebhook would change nothing.
 func (g *Gitea) HasWebhook(ctx context.Context, url, secret string, also ...string) (has bool, err error) {
-	defer g.explain(ctx, &err)
-	_, api, err := g.dial(ctx)
+	err = g.call(ctx, "the webhooks of repository "+g.repository, apiLimit, func(ctx context.Context, s State) error {
+		has, err = g.hooked(ctx, s, marked(secret, url, also))
+		return err
+	})
+	return has, err
+}
+
+func (g *Gitea) hooked(ctx context.Context, s State, want []string) (bool, error) {
+	api, err := g.api(ctx, s)
 	if err != nil {
 		return false, err
 	}
-	want := marked(secret, url, also)
 	ours, others, err := g.hooks(api, want)
 	return len(ours) == len(want) && len(others) == 0, err
 }

@@ -188,9 +188,15 @@ func shortName(ref string) string {
 // Foreign returns what others put into the forge, which must run. tree is the estate's and may be empty; mirrors are those of the estate. Of other mirrors, nothing is
 // known but lab's last push.
 func (g *Gitea) Foreign(ctx context.Context, tree Tree, mirrors []Mirror) (f Foreign, err error) {
-	ctx, cancel := context.WithTimeout(ctx, foreignLimit)
-	defer cancel()
-	s, api, err := g.dial(ctx)
+	err = g.call(ctx, "the commits that only the forge has", foreignLimit, func(ctx context.Context, s State) error {
+		f, err = g.foreign(ctx, s, tree, mirrors)
+		return err
+	})
+	return f, err
+}
+
+func (g *Gitea) foreign(ctx context.Context, s State, tree Tree, mirrors []Mirror) (f Foreign, err error) {
+	api, err := g.api(ctx, s)
 	if err != nil {
 		return f, err
 	}

@@ -28,11 +28,12 @@ const (
 	answerLimit = 2 * time.Second
 )
 
-// Credentials are the admin's. The password must be random, of at least 128 bits: Gitea is configured to hash it
-// quickly.
+// Credentials are the admin's, which only lab itself uses, and Gitea's keys. The password must be random, of at least
+// 128 bits: Gitea is configured to hash it quickly.
 type Credentials struct {
 	User     string
 	Password string
+	Keys     Keys
 }
 
 // State is the observed state of the forge.
@@ -42,6 +43,7 @@ type State struct {
 	Running  bool   // neither paused nor restarting
 	Answers  bool   // the API answers
 	Prepared bool   // admin and repository exist
+	Admits   bool   // the repository is private, and the engines' accounts have access
 	Empty    bool   // it answers, and has no commit of the estate
 	Inputs   string // digest of its inputs, see Inputs
 	ImageID  string
@@ -75,8 +77,11 @@ type Gitea struct {
 	name     string // of container, host and volume
 	docker   *docker.Docker
 	creds    Credentials
+	tokens   Tokens
 	notes    Notes
 	commands Commands
+	http     *http.Client // one for all calls, without a proxy: the forge is at 127.0.0.1
+	patience time.Duration
 
 	repository string // repository that calls refer to
 	branch     string // its branch
@@ -92,9 +97,18 @@ func WithPulls(notes Notes, commands Commands) Option {
 	return func(g *Gitea) { g.notes, g.commands = notes, commands }
 }
 
+// WithTokens sets where the tokens of the engines' accounts are kept. A forge without cannot be started.
+func WithTokens(t Tokens) Option { return func(g *Gitea) { g.tokens = t } }
+
+// WithPatience sets how long the forge may be silent during a call.
+func WithPatience(d time.Duration) Option { return func(g *Gitea) { g.patience = d } }
+
 // NewGitea returns the forge of a lab.
 func NewGitea(labName string, d *docker.Docker, creds Credentials, options ...Option) *Gitea {
-	g := &Gitea{lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds, repository: Repository, branch: Branch, describes: "the estate of lab " + labName}
+	g := &Gitea{
+		lab: labName, name: lab.ForgeName(labName), docker: d, creds: creds, repository: Repository, branch: Branch, describes: "the estate of lab " + labName,
+		tokens: noTokens{}, patience: defaultPatience, http: &http.Client{Transport: &http.Transport{IdleConnTimeout: defaultPatience, MaxIdleConnsPerHost: 8}},
+	}
 	for _, o := range options {
 		o(g)
 	}
@@ -128,20 +142,14 @@ func (g *Gitea) running(ctx context.Context) (State, error) {
 	return s, err
 }
 
-// dial returns the state and an API client.
-func (g *Gitea) dial(ctx context.Context) (State, *gitea.Client, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return State{}, nil, err
-	}
-	api, err := g.api(ctx, s)
-	return s, api, err
+// api returns an API client of the admin.
+func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
+	return g.client(ctx, s, gitea.SetBasicAuth(g.creds.User, g.creds.Password))
 }
 
-func (g *Gitea) api(ctx context.Context, s State) (*gitea.Client, error) {
-	return gitea.NewClient(s.HostURL, gitea.SetContext(ctx), gitea.SetBasicAuth(g.creds.User, g.creds.Password), gitea.SetUserAgent("lab"),
+func (g *Gitea) client(ctx context.Context, s State, as gitea.ClientOption) (*gitea.Client, error) {
+	return gitea.NewClient(s.HostURL, gitea.SetContext(ctx), as, gitea.SetUserAgent("lab"), gitea.SetHTTPClient(g.http),
 		gitea.SetGiteaVersion(""), // skips a request: the version is pinned
-		gitea.SetHTTPClient(&http.Client{Transport: &http.Transport{}}), // no proxy for 127.0.0.1
 	)
 }
 
@@ -154,11 +162,15 @@ func (g *Gitea) remote(s State) Remote {
 
 // Push commits the working tree to the forge. It never discards commits of others: if the working tree lacks their
 // changes, it fails with code "diverged".
-func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return PushResult{}, err
-	}
+func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (res PushResult, err error) {
+	err = g.call(ctx, "a push to repository "+g.repository, gitLimit, func(ctx context.Context, s State) error {
+		res, err = g.push(ctx, s, tree, message)
+		return err
+	})
+	return res, err
+}
+
+func (g *Gitea) push(ctx context.Context, s State, tree Tree, message string) (PushResult, error) {
 	r := g.remote(s)
 	if err := r.settled(tree); err != nil {
 		return PushResult{}, err
@@ -180,12 +192,11 @@ func (g *Gitea) Push(ctx context.Context, tree Tree, message string) (PushResult
 
 // Pull pulls commits of others into the working tree; see Remote.Pull.
 func (g *Gitea) Pull(ctx context.Context, tree Tree, dry bool) (res PullResult, err error) {
-	defer g.explain(ctx, &err)
-	s, err := g.running(ctx)
-	if err != nil {
-		return PullResult{}, err
-	}
-	return g.remote(s).Pull(ctx, tree, dry)
+	err = g.call(ctx, "a pull from the estate's repository", gitLimit, func(ctx context.Context, s State) error {
+		res, err = g.remote(s).Pull(ctx, tree, dry)
+		return err
+	})
+	return res, err
 }
 
 // Settled returns an error with code "conflict" if a pull is incomplete or has unresolved conflicts, which would block
@@ -195,24 +206,23 @@ func (g *Gitea) Settled(tree Tree) error { return g.remote(State{}).settled(tree
 // Ahead returns the commits of others that the working tree lacks, newest first: a push would be rejected because of
 // them. Without any, it takes one small request.
 func (g *Gitea) Ahead(ctx context.Context, tree Tree) (commits []Commit, err error) {
-	defer g.explain(ctx, &err)
-	s, err := g.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return g.remote(s).Ahead(ctx, tree)
+	err = g.call(ctx, "the commits of others", gitLimit, func(ctx context.Context, s State) error {
+		commits, err = g.remote(s).Ahead(ctx, tree)
+		return err
+	})
+	return commits, err
 }
 
 // Diff returns the paths that a push would change, sorted.
-func (g *Gitea) Diff(ctx context.Context, tree Tree) ([]string, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, same, err := g.same(ctx, s, tree); err != nil || same {
-		return nil, err
-	}
-	return g.remote(s).Diff(ctx, tree)
+func (g *Gitea) Diff(ctx context.Context, tree Tree) (paths []string, err error) {
+	err = g.call(ctx, "the files of the estate's repository", gitLimit, func(ctx context.Context, s State) error {
+		_, same, err := g.same(ctx, s, tree)
+		if err == nil && !same {
+			paths, err = g.remote(s).Diff(ctx, tree)
+		}
+		return err
+	})
+	return paths, err
 }
 
 // same reports whether the forge's head equals the working tree, with one small request instead of a fetch.
@@ -227,8 +237,15 @@ func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error)
 
 // Log returns the last n commits of the estate's branch, newest first.
 func (g *Gitea) Log(ctx context.Context, n int) (commits []Commit, err error) {
-	defer g.explain(ctx, &err)
-	_, api, err := g.dial(ctx)
+	err = g.call(ctx, "the log of the estate's repository", apiLimit, func(ctx context.Context, s State) error {
+		commits, err = g.log(ctx, s, n)
+		return err
+	})
+	return commits, err
+}
+
+func (g *Gitea) log(ctx context.Context, s State, n int) (commits []Commit, err error) {
+	api, err := g.api(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -287,8 +304,8 @@ func (g *Gitea) removeVolume(ctx context.Context) error {
 	return nil
 }
 
-// Inputs returns a digest of image and settings. The port is excluded, as it may change freely.
-func (g *Gitea) Inputs(image lab.Image) string {
-	sum := sha256.Sum256([]byte(image.Ref + "\n" + image.Digest + "\n" + g.settings()))
+// Inputs returns a digest of the images, the engines' accounts and the settings. The port is excluded, as it may change freely.
+func (g *Gitea) Inputs(spec Spec) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\nwriter %t\n%s", spec.Image.Ref, spec.Image.Digest, spec.Gate.Ref, spec.Writer, g.settings()))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -1,8 +1,10 @@
 package forge
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,7 +12,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -31,7 +36,102 @@ func scripted(t *testing.T, inspect string) (*Gitea, string) {
 		}
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	return NewGitea("demo", docker.New(), Credentials{User: "lab", Password: "p"}), asked
+	return NewGitea("demo", docker.New(), Credentials{User: "lab", Password: "p"}, WithPatience(200*time.Millisecond)), asked
+}
+
+// described returns docker's description of the lab's forge, published at a server's address.
+func described(server *httptest.Server, status string) string {
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
+	return `[{"Id":"id1","Name":"/` + lab.ForgeName("demo") + `","State":{"Running":true,"Status":"` + status + `"},"Config":{"Labels":{"` + lab.LabelName + `":"demo"}},
+"NetworkSettings":{"Ports":{"` + httpPort + `/tcp":[{"HostIp":"127.0.0.1","HostPort":"` + port + `"}]}}}]`
+}
+
+// A forge that accepts connections and never answers, as a paused one does, ends every call with an error that names the cure.
+func TestSilence(t *testing.T) {
+	release := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer s.Close()
+	defer close(release)
+	tree := Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}
+	m := Mirror{Name: "m", Branch: "main", Tree: tree}
+	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
+	for status, cure := range map[string]string{"running": "docker restart lab-demo-forge, then lab up", "paused": "lab up unpauses it"} {
+		g, _ := scripted(t, described(s, "running"))
+		paused := filepath.Join(filepath.SplitList(os.Getenv("PATH"))[0], "described") // once the call is made
+		for name, call := range map[string]func(ctx context.Context) error{
+			"push": func(ctx context.Context) error { _, err := g.Push(ctx, tree, "x"); return err },
+			"pull": func(ctx context.Context) error {
+				_, err := g.Pull(ctx, Tree{FS: tree.FS, Dir: t.TempDir()}, true)
+				return err
+			},
+			"ahead":    func(ctx context.Context) error { _, err := g.Ahead(ctx, tree); return err },
+			"diff":     func(ctx context.Context) error { _, err := g.Diff(ctx, tree); return err },
+			"log":      func(ctx context.Context) error { _, err := g.Log(ctx, 1); return err },
+			"mirror":   func(ctx context.Context) error { _, err := g.Mirror(ctx, m, "http://x", "s"); return err },
+			"mirrored": func(ctx context.Context) error { _, err := g.Mirrored(ctx, m, "http://x", "s"); return err },
+			"publish":  func(ctx context.Context) error { _, err := g.PublishCharts(ctx, charts); return err },
+			"charts":   func(ctx context.Context) error { _, err := g.MissingCharts(ctx, charts); return err },
+			"hook":     func(ctx context.Context) error { _, err := g.EnsureWebhook(ctx, "http://x", "s"); return err },
+			"hooked":   func(ctx context.Context) error { _, err := g.HasWebhook(ctx, "http://x", "s"); return err },
+		} {
+			if err := os.WriteFile(paused, []byte(described(s, "running")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				_ = os.WriteFile(paused+".new", []byte(described(s, status)), 0o644)
+				_ = os.Rename(paused+".new", paused)
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			err := call(ctx)
+			cancel()
+			var e *lab.Error
+			if !errors.As(err, &e) || e.Code != "forge" || e.Message != "the lab's Git server did not answer for 200ms" || e.Cure != cure || !strings.HasPrefix(e.Details[0], "waited for: ") {
+				t.Errorf("%s, then %s: %#v", name, status, err)
+			}
+		}
+	}
+}
+
+// A forge that answers, but one call not, is waited for until the call's limit.
+func TestLimit(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	g, _ := scripted(t, described(s, "running"))
+	began := time.Now()
+	err := g.call(t.Context(), "the moon", time.Second, func(ctx context.Context, _ State) error { <-ctx.Done(); return ctx.Err() })
+	var e *lab.Error
+	if !errors.As(err, &e) || e.Message != "the lab's Git server did not answer for 1s" || e.Details[0] != "waited for: the moon" || time.Since(began) < time.Second {
+		t.Errorf("%#v after %s", err, time.Since(began))
+	}
+}
+
+// All calls share one connection, as an unused one would stay open until the program ends.
+func TestConnections(t *testing.T) {
+	var opened atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte("[]"))
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	g, _ := scripted(t, described(s, "running"))
+	for range 5 {
+		if _, err := g.HasWebhook(t.Context(), "http://x", "s"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Log(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections for ten calls, want 1", n)
+	}
 }
 
 // Foreign containers and volumes of the same name are neither used nor removed.
@@ -80,9 +180,7 @@ func TestChartContent(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
-	g, _ := scripted(t, `[{"Id":"id1","Name":"/`+lab.ForgeName("demo")+`","State":{"Running":true,"Status":"running"},"Config":{"Labels":{"`+lab.LabelName+`":"demo"}},
-"NetworkSettings":{"Ports":{"`+httpPort+`/tcp":[{"HostIp":"127.0.0.1","HostPort":"`+port+`"}]}}}]`)
+	g, _ := scripted(t, described(s, "running"))
 	archive := filepath.Join(t.TempDir(), "podinfo.tgz")
 	if err := os.WriteFile(archive, []byte("chart"), 0o644); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@
 package forge_test
 
 import (
-	"crypto/rand"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,11 +18,13 @@ import (
 func TestKilledRuns(t *testing.T) {
 	const name = "e2e-k"
 	d := docker.New()
-	creds := forge.Credentials{User: "lab", Password: rand.Text()}
-	g, img := start(t, d, name, creds), image(t, d)
+	creds := credentials()
+	g, img := start(t, d, name, creds), spec(t, d)
 	var starts errgroup.Group
 	for range 2 {
-		starts.Go(func() error { return forge.NewGitea(name, d, creds).Start(t.Context(), img, 0, nil) })
+		starts.Go(func() error {
+			return forge.NewGitea(name, d, creds, forge.WithTokens(tokens{})).Start(t.Context(), img, 0, nil)
+		})
 	}
 	if err := starts.Wait(); err != nil {
 		t.Fatal(err)

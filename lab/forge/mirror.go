@@ -31,38 +31,41 @@ func (g *Gitea) of(m Mirror, s State) *Gitea {
 }
 
 // Mirror creates the repository if missing, ensures its webhook, and pushes the working tree, see Push, and the clone's other branches and tags, see Carry.
-func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also ...string) (PushResult, error) {
-	s, err := g.running(ctx)
-	if err == nil {
-		_, err = g.head(ctx, s) // without the estate, the forge is not prepared
-	}
-	if err != nil {
+func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also ...string) (res PushResult, err error) {
+	err = g.call(ctx, "the mirror of "+m.Name, gitLimit, func(ctx context.Context, s State) error {
+		if _, err := g.head(ctx, s); err != nil { // without the estate, the forge is not prepared
+			return err
+		}
+		res, err = g.of(m, s).mirror(ctx, s, m, secret, marked(secret, url, also))
+		return err
+	})
+	return res, err
+}
+
+func (g *Gitea) mirror(ctx context.Context, s State, m Mirror, secret string, hooks []string) (PushResult, error) {
+	if err := errors.Join(g.prepare(ctx, s), g.admit(ctx, s)); err != nil {
 		return PushResult{}, err
 	}
-	other := g.of(m, s)
-	if err := other.prepare(ctx, s); err != nil {
-		return PushResult{}, err
-	}
-	head, err := other.head(ctx, s)
+	head, err := g.head(ctx, s)
 	if err != nil {
 		return PushResult{}, err
 	}
 	// A new repository has no readers yet, and its webhook would be called for every tag.
 	fresh, hooked := head.commit == "", false
 	if !fresh {
-		if hooked, err = other.EnsureWebhook(ctx, url, secret, also...); err != nil {
+		if hooked, err = g.ensureWebhook(ctx, s, secret, hooks); err != nil {
 			return PushResult{}, err
 		}
 	}
-	res, err := other.Push(ctx, m.Tree, m.Name+": lab up")
+	res, err := g.push(ctx, s, m.Tree, m.Name+": lab up")
 	if err != nil {
 		return res, err
 	}
-	if err := res.carry(ctx, other.remote(s), m.Tree); err != nil {
+	if err := res.carry(ctx, g.remote(s), m.Tree); err != nil {
 		return res, err
 	}
 	if fresh {
-		if hooked, err = other.EnsureWebhook(ctx, url, secret, also...); err != nil {
+		if hooked, err = g.ensureWebhook(ctx, s, secret, hooks); err != nil {
 			return res, err
 		}
 	}
@@ -80,11 +83,15 @@ func (res *PushResult) carry(ctx context.Context, r Remote, tree Tree) error {
 }
 
 // Mirrored returns what Mirror would change.
-func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string, also ...string) (Mirrored, error) {
-	s, err := g.running(ctx)
-	if err != nil {
-		return Mirrored{}, err
-	}
+func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string, also ...string) (res Mirrored, err error) {
+	err = g.call(ctx, "the state of mirror "+m.Name, gitLimit, func(ctx context.Context, s State) error {
+		res, err = g.mirrored(ctx, s, m, marked(secret, url, also))
+		return err
+	})
+	return res, err
+}
+
+func (g *Gitea) mirrored(ctx context.Context, s State, m Mirror, hooks []string) (Mirrored, error) {
 	other := g.of(m, s)
 	head, same, err := other.same(ctx, s, m.Tree)
 	if errors.Is(err, errUnprepared) { // the forge, or only this repository?
@@ -111,9 +118,16 @@ func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string, also
 	for _, ref := range carried.Missing {
 		res.Differs = append(res.Differs, m.Name+"/"+ref)
 	}
-	has, err := other.HasWebhook(ctx, url, secret, also...)
+	has, err := other.hooked(ctx, s, hooks)
 	if err == nil && !has {
 		res.Differs = append(res.Differs, "the webhook of repository "+m.Name+" is gone")
+	}
+	admits := true
+	if err == nil {
+		admits, err = other.admits(ctx, s)
+	}
+	if !admits {
+		res.Differs = append(res.Differs, "repository "+m.Name+" does not admit the engine, and only it")
 	}
 	return res, err
 }

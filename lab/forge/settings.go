@@ -1,12 +1,6 @@
 package forge
 
-import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"strings"
-)
+import "strings"
 
 // Paths in Gitea's container. The upstream image and the one built from source agree on program.
 const (
@@ -15,15 +9,25 @@ const (
 	workPath = dataDir + "/gitea"
 	appINI   = workPath + "/conf/app.ini"
 	account  = "1000" // user and group git in both images
+
+	gateProgram = "/lab-gate" // see package gate
+	innerPort   = "3001"      // of Gitea behind the gate, on the container's loopback address
 )
 
+// Keys are Gitea's secrets, random and kept with the lab. The secret key encrypts what the volume contains, two-factor secrets and the headers of webhooks among
+// it: it must stay the same as long as the volume.
+type Keys struct {
+	Secret   string
+	Internal string // lets Gitea's Git hooks call its server
+	JWT      string // 32 bytes in unpadded base64 of URLs, as Gitea demands
+}
+
 // settings returns Gitea's app.ini. What a single-user lab does not need is off, which halves the start-up time: no
-// SSH, no LFS, no search index, no disk queue, one language. Keys are derived from the password, so that a recreated
-// container can read the old volume.
+// SSH, no LFS, no search index, no disk queue, one language. Nothing is shown to those who have not signed in.
 func (g *Gitea) settings() string {
 	return strings.NewReplacer(
-		"{url}", g.URL(), "{host}", g.name, "{port}", httpPort, "{work}", workPath,
-		"{secret}", g.key("secret key"), "{internal}", g.key("internal token"), "{jwt}", g.jwtKey(),
+		"{url}", g.URL(), "{host}", g.name, "{port}", innerPort, "{work}", workPath,
+		"{secret}", g.creds.Keys.Secret, "{internal}", g.creds.Keys.Internal, "{jwt}", g.creds.Keys.JWT,
 	).Replace(`APP_NAME = lab
 RUN_USER = git
 RUN_MODE = prod
@@ -33,7 +37,8 @@ WORK_PATH = {work}
 PROTOCOL = http
 DOMAIN = {host}
 ROOT_URL = {url}
-HTTP_ADDR = 0.0.0.0
+; the gate is in front, as Gitea itself would answer to any Host header
+HTTP_ADDR = 127.0.0.1
 HTTP_PORT = {port}
 APP_DATA_PATH = {work}/data
 DISABLE_SSH = true
@@ -51,7 +56,9 @@ LOG_SQL = false
 [repository]
 ROOT = {work}/repositories
 DEFAULT_BRANCH = main
-DEFAULT_PRIVATE = public
+DEFAULT_PRIVATE = private
+FORCE_PRIVATE = true
+DEFAULT_PUSH_CREATE_PRIVATE = true
 DISABLE_STARS = true
 
 [security]
@@ -64,9 +71,17 @@ PASSWORD_HASH_ALGO = pbkdf2$1000$50
 
 [service]
 DISABLE_REGISTRATION = true
+REQUIRE_SIGNIN_VIEW = true
 REGISTER_EMAIL_CONFIRM = false
 DEFAULT_ALLOW_CREATE_ORGANIZATION = true
 ENABLE_CAPTCHA = false
+
+[service.explore]
+REQUIRE_SIGNIN_VIEW = true
+DISABLE_USERS_PAGE = true
+
+[api]
+ENABLE_SWAGGER = false
 
 [oauth2]
 ENABLED = false
@@ -121,16 +136,4 @@ ENABLED = false
 MODE = console
 LEVEL = Warn
 `)
-}
-
-// key derives one of Gitea's secrets from the admin's password.
-func (g *Gitea) key(purpose string) string { return hex.EncodeToString(g.derive(purpose)) }
-
-// jwtKey returns 32 bytes in Gitea's format of signing keys.
-func (g *Gitea) jwtKey() string { return base64.RawURLEncoding.EncodeToString(g.derive("jwt secret")) }
-
-func (g *Gitea) derive(purpose string) []byte {
-	mac := hmac.New(sha256.New, []byte(g.creds.Password))
-	mac.Write([]byte("lab forge " + purpose))
-	return mac.Sum(nil)
 }

@@ -4,36 +4,42 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
-
-	"code.gitea.io/sdk/gitea"
 )
 
 // startTimeout is the timeout of a start on a slow and busy machine.
 const startTimeout = 2 * time.Minute
 
+// Spec is what a forge consists of.
+type Spec struct {
+	Image  lab.Image // Gitea's
+	Gate   lab.Image // holds the program in front of it, see package gate
+	Writer bool      // an engine commits to the repositories: it gets an account that may
+}
+
 // Start creates the forge, or recreates its container if image or settings changed (the volume is kept), starts it, and
-// returns when the admin can access the estate's repository. It listens on 127.0.0.1:port; port 0 selects the previous
-// port, or a free one.
-func (g *Gitea) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
+// returns when the admin can access the estate's repository, all repositories are private, and the engines' accounts
+// exist. It listens on 127.0.0.1:port; port 0 selects the previous port, or a free one.
+func (g *Gitea) Start(ctx context.Context, spec Spec, port int, p lab.Progress) error {
 	if p == nil {
 		p = func(string) {}
+	}
+	if g.creds.Keys == (Keys{}) {
+		return errors.New("forge: it has no keys") // lab up renews former credentials
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for tries := conflictTries; ; tries-- {
-		err := g.start(ctx, image, port, p)
+		err := g.start(ctx, spec, port, p)
 		// A killed run's docker command continues: its container takes the name before it can be inspected.
 		if tries == 1 || !docker.Reports(err, "is already in use by container") || lab.Sleep(ctx, conflictPause) != nil {
 			return err
@@ -47,7 +53,7 @@ const (
 	conflictPause = 500 * time.Millisecond
 )
 
-func (g *Gitea) start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
+func (g *Gitea) start(ctx context.Context, spec Spec, port int, p lab.Progress) error {
 	s, container, err := g.inspect(ctx)
 	if err != nil {
 		return err
@@ -59,7 +65,7 @@ func (g *Gitea) start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	if port == 0 {
 		port = had
 	}
-	if s.Exists && (s.Inputs != g.Inputs(image) || port != had) {
+	if s.Exists && (s.Inputs != g.Inputs(spec) || port != had) {
 		p("removing the old container")
 		if _, err := g.docker.Output(ctx, nil, "rm", "--force", g.name); err != nil && !docker.NotFound(err) {
 			return fmt.Errorf("forge: %w", err)
@@ -68,9 +74,9 @@ func (g *Gitea) start(ctx context.Context, image lab.Image, port int, p lab.Prog
 	}
 	switch {
 	case !s.Exists:
-		err = g.create(ctx, image, port, p)
+		err = g.create(ctx, spec, port, p)
 	case !s.Running && !container.Paused():
-		err = g.fill(ctx) // a run may have been killed after it created the container
+		err = g.fill(ctx, spec, p) // a run may have been killed after it created the container
 	}
 	network := lab.NetworkName(g.lab)
 	if err == nil {
@@ -97,15 +103,21 @@ func (g *Gitea) start(ctx context.Context, image lab.Image, port int, p lab.Prog
 		return err
 	}
 	p("preparing the repository")
-	return g.prepare(ctx, s)
+	if err := g.prepare(ctx, s); err != nil {
+		return err
+	}
+	if err := g.seclude(ctx, s, spec.Writer); err != nil {
+		return err
+	}
+	return g.admit(ctx, s)
 }
 
 // create creates volume and container and writes the settings. A container without settings cannot run.
-func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
-	if err := g.docker.LoadImage(ctx, image, p); err != nil {
+func (g *Gitea) create(ctx context.Context, spec Spec, port int, p lab.Progress) error {
+	if err := g.docker.LoadImage(ctx, spec.Image, p); err != nil {
 		return err
 	}
-	labels := map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge", lab.LabelInputs: g.Inputs(image)}
+	labels := map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge", lab.LabelInputs: g.Inputs(spec)}
 	ours, err := g.volume(ctx)
 	if err != nil {
 		return err
@@ -128,48 +140,63 @@ func (g *Gitea) create(ctx context.Context, image lab.Image, port int, p lab.Pro
 		"--restart", "unless-stopped", // survives reboots
 		"--user", account+":"+account, "--security-opt", "no-new-privileges", "--cap-drop", "ALL",
 		// Bypass the image's entrypoint, which starts an SSH server and a supervisor and requires root.
-		"--entrypoint", program, image.Ref, "--work-path", workPath, "--config", appINI, "web")
+		"--entrypoint", gateProgram, spec.Image.Ref, "-listen", ":"+httpPort, "-to", "127.0.0.1:"+innerPort, "-hosts", "localhost,127.0.0.1,"+g.name,
+		"--", program, "--work-path", workPath, "--config", appINI, "web")
 	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
 		return err
 	}
-	if err := g.fill(ctx); err != nil { // without settings, it must not look complete
+	if err := g.fill(ctx, spec, p); err != nil { // without settings, it must not look complete
 		_, rmErr := g.docker.Output(context.WithoutCancel(ctx), nil, "rm", "--force", g.name)
 		return errors.Join(err, rmErr)
 	}
 	return nil
 }
 
-// fill writes the settings to the volume.
-func (g *Gitea) fill(ctx context.Context) error {
-	files, err := g.volumeFiles()
-	if err == nil {
-		_, err = g.docker.Output(ctx, files, "cp", "-", g.name+":"+dataDir)
+// fill copies the gate into the container, and writes the settings to the volume.
+func (g *Gitea) fill(ctx context.Context, spec Spec, p lab.Progress) error {
+	if err := g.docker.LoadImage(ctx, spec.Gate, p); err != nil {
+		return err
 	}
-	return err
-}
-
-// volumeFiles returns the initial content of the volume as an archive, which keeps secrets off command lines.
-func (g *Gitea) volumeFiles() (*bytes.Buffer, error) {
+	args := append([]string{"run", "--rm", "--network", "none"}, docker.Labels(map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge"})...)
+	door, err := g.docker.Output(ctx, nil, append(args, spec.Gate.Ref, "-self")...)
+	if err != nil {
+		return err
+	}
 	id, err := strconv.Atoi(account)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	text := g.settings()
-	for _, h := range []tar.Header{
-		{Name: "git/", Typeflag: tar.TypeDir, Mode: 0o700}, // home of the user git
-		{Name: "gitea/", Typeflag: tar.TypeDir, Mode: 0o700},
-		{Name: "gitea/conf/", Typeflag: tar.TypeDir, Mode: 0o700},
-		{Name: "gitea/conf/app.ini", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text))},
+	dir := func(name string) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o700, Uid: id, Gid: id}
+	}
+	for _, to := range []struct {
+		dir     string
+		headers []tar.Header // the last one's content follows
+		content []byte
+	}{
+		{"/", []tar.Header{{Name: gateProgram[1:], Mode: 0o755}}, door},
+		// An archive keeps secrets off command lines. git is the home of the user git.
+		{dataDir, []tar.Header{dir("git/"), dir("gitea/"), dir("gitea/conf/"), {Name: "gitea/conf/app.ini", Mode: 0o600, Uid: id, Gid: id}}, []byte(g.settings())},
 	} {
-		h.Uid, h.Gid = id, id
-		if err := w.WriteHeader(&h); err != nil {
-			return nil, err
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for i, h := range to.headers {
+			if i == len(to.headers)-1 {
+				h.Typeflag, h.Size = tar.TypeReg, int64(len(to.content))
+			}
+			if err := w.WriteHeader(&h); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(to.content)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return err
+		}
+		if _, err := g.docker.Output(ctx, &b, "cp", "-", g.name+":"+to.dir); err != nil {
+			return err
 		}
 	}
-	_, err = w.Write([]byte(text))
-	return &b, errors.Join(err, w.Close())
+	return nil
 }
 
 // volume reports whether the lab's volume exists; a foreign one of its name is an error.
@@ -214,12 +241,11 @@ func freePort(ctx context.Context) (int, error) {
 
 // awaitHealth polls until Gitea answers; docker has no event for it.
 func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerLimit}
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	looks := 0
 	for {
-		err := health(ctx, client, s.HostURL)
+		err := g.health(ctx, s)
 		if err == nil {
 			return nil
 		}
@@ -240,12 +266,15 @@ func (g *Gitea) awaitHealth(ctx context.Context, s State) error {
 	}
 }
 
-func health(ctx context.Context, client *http.Client, base string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/healthz", nil)
+// health returns nil if Gitea answers in time.
+func (g *Gitea) health(ctx context.Context, s State) error {
+	ctx, cancel := context.WithTimeout(ctx, min(answerLimit, g.patience))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.HostURL+"/api/healthz", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
+	resp, err := g.http.Do(req)
 	if err != nil {
 		return err
 	}
@@ -269,70 +298,4 @@ func (g *Gitea) startError(ctx context.Context, how string, err error) error {
 	}
 	e.Details = append(e.Details, "its data is kept in the docker volume "+g.name)
 	return e
-}
-
-// prepare creates admin and repository, if missing.
-func (g *Gitea) prepare(ctx context.Context, s State) error {
-	api, err := g.api(ctx, s)
-	if err != nil {
-		return err
-	}
-	_, resp, err := api.GetRepo(g.creds.User, g.repository)
-	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
-		if err := g.ensureAdmin(ctx, s); err != nil {
-			return err
-		}
-		_, resp, err = api.GetRepo(g.creds.User, g.repository)
-	}
-	if resp != nil && resp.StatusCode == http.StatusNotFound {
-		_, _, err = api.CreateRepo(gitea.CreateRepoOption{Name: g.repository, DefaultBranch: g.branch, Description: g.describes})
-	}
-	if err != nil {
-		return fmt.Errorf("repository of the forge: %w", err)
-	}
-	return nil
-}
-
-var tokenPattern = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
-
-// ensureAdmin sets the admin's password. Gitea's commands take a password only on the command line, visible to every
-// local user: the account is created with a random one and a temporary token, and the password is set through the API.
-func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
-	name := "lab-" + rand.Text()[:8]
-	admin := func(args ...string) (string, error) {
-		command := append([]string{program, "--work-path", workPath, "--config", appINI, "admin", "user"}, args...)
-		out, err := g.docker.Exec(ctx, g.name, nil, command...)
-		if err != nil {
-			return "", err
-		}
-		token := tokenPattern.FindString(string(out))
-		if token == "" {
-			return "", errors.New("gitea admin user " + args[0] + " gave no token")
-		}
-		return token, nil
-	}
-	token, err := admin("create", "--admin", "--username", g.creds.User, "--email", g.creds.User+"@"+authorHost, "--random-password",
-		"--must-change-password=false", "--access-token", "--access-token-name", name)
-	if docker.Reports(err, "already exists") { // with another password: the lab's files were lost
-		token, err = admin("generate-access-token", "--username", g.creds.User, "--token-name", name, "--scopes", "all", "--raw")
-	}
-	if err != nil {
-		return fmt.Errorf("admin of the forge: %w", err)
-	}
-	api, err := gitea.NewClient(s.HostURL, gitea.SetContext(ctx), gitea.SetToken(token), gitea.SetGiteaVersion(""), gitea.SetUserAgent("lab"))
-	if err != nil {
-		return err
-	}
-	no := false
-	_, err = api.AdminEditUser(g.creds.User, gitea.EditUserOption{LoginName: g.creds.User, Password: g.creds.Password, MustChangePassword: &no})
-	if err != nil {
-		return fmt.Errorf("admin of the forge: %w", err)
-	}
-	if api, err = g.api(ctx, s); err != nil { // a token cannot delete tokens
-		return err
-	}
-	if _, err := api.DeleteAccessToken(name); err != nil {
-		return fmt.Errorf("admin of the forge: %w", err)
-	}
-	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Estate waits until the forge answers and returns the files at the head of the branch, or nil without commits.
-func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
+func (g *Gitea) Estate(ctx context.Context) (files fs.FS, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s, err := g.running(ctx)
@@ -22,7 +22,11 @@ func (g *Gitea) Estate(ctx context.Context) (fs.FS, error) {
 	if err := g.awaitHealth(ctx, s); err != nil {
 		return nil, err
 	}
-	return g.remote(s).Files(ctx)
+	err = g.call(ctx, "the files of the estate's repository", gitLimit, func(ctx context.Context, s State) error {
+		files, err = g.remote(s).Files(ctx)
+		return err
+	})
+	return files, err
 }
 
 // Files returns the files at the head of the branch, or nil without commits.

@@ -76,6 +76,7 @@ type Forge struct {
 	Running  bool
 	Answers  bool
 	Prepared bool // its admin and repository exist
+	Admits   bool // the engine, and nobody who has not signed in
 	Inputs   string
 	Lost     bool // its volume is gone, including unpushed commits
 }
@@ -170,6 +171,8 @@ func forgeStep(d Desired, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, "does not answer"
 	case !o.Forge.Prepared:
 		s.Action, s.Reason = lab.ActionRepair, "not prepared"
+	case !o.Forge.Admits:
+		s.Action, s.Reason = lab.ActionRepair, "it is not private, or rejects the engine"
 	default:
 		s.Action, s.Reason = lab.ActionNone, "runs"
 	}

@@ -36,7 +36,7 @@ func converged() Observed {
 		return lab.Application{Name: "addon-" + cluster + "-podinfo", Addon: "podinfo", Cluster: cluster, Sync: "Synced", Health: "Healthy"}
 	}
 	return Observed{
-		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Answers: true, Prepared: true, Inputs: "f1"}, Hub: true,
+		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Answers: true, Prepared: true, Admits: true, Inputs: "f1"}, Hub: true,
 		Clusters:     map[string]lab.ClusterState{"hub": ready("h1", "i1"), "dev": ready("d1", "i2"), "prod": ready("p1", "i2")},
 		Engine:       Engine{Installed: true, Ready: true, Inputs: "e1", Status: "deployed"},
 		Bridge:       map[string][]string{"hub": nil, "dev": nil, "prod": nil},
@@ -128,6 +128,7 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"forge-unprepared": func(_ *Desired, o *Observed) {
 		o.Forge.Prepared = false
 	},
+	"forge-open": func(_ *Desired, o *Observed) { o.Forge.Admits = false },
 	"forge-lost": func(_ *Desired, o *Observed) { o.Forge = Forge{Lost: true} },
 	"killed-in-helm": func(_ *Desired, o *Observed) {
 		o.Engine = Engine{Installed: true, Status: "pending-install"}

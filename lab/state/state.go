@@ -2,7 +2,11 @@
 package state
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,6 +156,16 @@ type Credentials struct {
 	EngineHash     string    `json:"argocdHash"` // bcrypt; stored so that Helm values are stable
 	EngineSince    time.Time `json:"argocdSince"`
 	WebhookSecret  string    `json:"webhookSecret"`
+
+	ForgeKeys   ForgeKeys         `json:"forgeKeys,omitzero"`
+	ForgeTokens map[string]string `json:"forgeTokens,omitempty"` // of the engines' accounts, by user
+}
+
+// ForgeKeys are the forge's own secrets.
+type ForgeKeys struct {
+	Secret   string `json:"secret"` // encrypts what the forge's volume contains
+	Internal string `json:"internal"`
+	JWT      string `json:"jwt"`
 }
 
 // Create creates the folder.
@@ -200,6 +214,7 @@ func (d *Dir) Credentials() (Credentials, error) {
 	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret} {
 		*s = password()
 	}
+	c.ForgeKeys = ForgeKeys{Secret: password(), Internal: password(), JWT: jwtKey()}
 	hash, err := bcrypt.GenerateFromPassword([]byte(c.EnginePassword), bcrypt.DefaultCost)
 	if err != nil {
 		return c, fmt.Errorf("hash a password: %w", err)
@@ -212,11 +227,7 @@ func (d *Dir) Credentials() (Credentials, error) {
 func (d *Dir) Secrets() (values []string, kubeconfigs [][]byte) {
 	var c map[string]any
 	_ = d.read(credentialsFile, &c) // none, or reported by Credentials
-	for name, v := range c {
-		if text, ok := v.(string); ok && !strings.HasSuffix(name, "User") && !strings.HasSuffix(name, "Since") {
-			values = append(values, text)
-		}
-	}
+	values = texts(c)
 	files, _ := filepath.Glob(filepath.Join(d.Kubeconfigs(), "*"))
 	for _, file := range files {
 		if text, err := os.ReadFile(file); err == nil {
@@ -226,9 +237,69 @@ func (d *Dir) Secrets() (values []string, kubeconfigs [][]byte) {
 	return values, kubeconfigs
 }
 
+// texts returns the secret values of a group of credentials.
+func texts(group map[string]any) (values []string) {
+	for name, v := range group {
+		switch v := v.(type) {
+		case map[string]any:
+			values = append(values, texts(v)...)
+		case string:
+			if !strings.HasSuffix(name, "User") && !strings.HasSuffix(name, "Since") {
+				values = append(values, v)
+			}
+		}
+	}
+	return values
+}
+
 // whole reports whether no field is empty. An empty password would lock the user out of the forge.
 func (c Credentials) whole() bool {
 	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
+}
+
+// Renew replaces what former labs shared with clusters and derived from it: their engines had the forge's password, and the forge's keys were derived from that. The
+// secret key remains, as the forge's volume is encrypted with it; the new password does not lead to it.
+func (d *Dir) Renew() error {
+	c, err := d.Credentials()
+	if err != nil || c.ForgeKeys != (ForgeKeys{}) {
+		return err
+	}
+	mac := hmac.New(sha256.New, []byte(c.ForgePassword))
+	mac.Write([]byte("lab forge secret key"))
+	c.ForgeKeys = ForgeKeys{Secret: hex.EncodeToString(mac.Sum(nil)), Internal: password(), JWT: jwtKey()}
+	c.ForgePassword = password()
+	return d.write(credentialsFile, c)
+}
+
+// ForgeToken returns the token of an engine's account, or "".
+func (d *Dir) ForgeToken(user string) string {
+	var c Credentials
+	if d.read(credentialsFile, &c) != nil {
+		return ""
+	}
+	return c.ForgeTokens[user]
+}
+
+// SaveForgeToken keeps the token of an engine's account; an empty one is forgotten.
+func (d *Dir) SaveForgeToken(user, token string) error {
+	c, err := d.Credentials()
+	if err != nil {
+		return err
+	}
+	if c.ForgeTokens == nil {
+		c.ForgeTokens = map[string]string{}
+	}
+	if c.ForgeTokens[user] = token; token == "" {
+		delete(c.ForgeTokens, user)
+	}
+	return d.write(credentialsFile, c)
+}
+
+// jwtKey returns 32 random bytes in unpadded base64 of URLs.
+func jwtKey() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // password returns 24 letters and digits, about 142 bits.

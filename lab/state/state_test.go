@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -64,7 +66,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := d.Credentials()
-	if err != nil || first != second {
+	if err != nil || !reflect.DeepEqual(first, second) {
 		t.Errorf("the second reading differs: %v", err)
 	}
 	if first.ForgePassword == first.EnginePassword || len(first.ForgePassword) != 24 {
@@ -77,6 +79,86 @@ func TestCredentials(t *testing.T) {
 		fi, err := os.Stat(path)
 		if err != nil || fi.Mode().Perm() != want {
 			t.Errorf("%s: %v %v, want %v", path, fi.Mode().Perm(), err, want)
+		}
+	}
+}
+
+// A former lab keeps what its forge's volume is encrypted with, and gets a password that its clusters never had.
+func TestRenew(t *testing.T) {
+	d := open(t)
+	const was = "0123456789abcdefghijABCD"
+	text := `{"forgeUser": "lab", "forgePassword": "` + was + `", "argocdUser": "admin", "argocdPassword": "a", "argocdHash": "h", "webhookSecret": "w"}`
+	if err := d.put(credentialsFile, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := d.Credentials()
+	if err != nil || before.ForgePassword != was || before.ForgeKeys != (ForgeKeys{}) {
+		t.Fatalf("%+v, %v; want the former credentials, as other commands than lab up need them", before, err)
+	}
+	if err := d.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := d.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What version 1 derived from this password.
+	if want := "e787a6fd4a3a5301657ed7d1"; !strings.HasPrefix(after.ForgeKeys.Secret, want) || len(after.ForgeKeys.Secret) != 64 {
+		t.Errorf("the secret key is %s, want that of the volume, %s...", after.ForgeKeys.Secret, want)
+	}
+	if after.ForgePassword == was || len(after.ForgePassword) != 24 || len(after.ForgeKeys.Internal) != 24 || len(after.ForgeKeys.JWT) != 43 {
+		t.Errorf("%+v", after)
+	}
+	if after.EnginePassword != "a" || after.WebhookSecret != "w" || after.ForgeUser != "lab" {
+		t.Errorf("other credentials changed: %+v", after)
+	}
+	if err := d.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := d.Credentials(); err != nil || !reflect.DeepEqual(again, after) {
+		t.Errorf("renewed again: %+v, %v", again, err)
+	}
+}
+
+// A new lab's keys do not follow from its password.
+func TestKeysOfNewLab(t *testing.T) {
+	d := open(t)
+	c, err := d.Credentials()
+	if err != nil || d.Renew() != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, key := range []string{c.ForgePassword, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT} {
+		if len(key) < 24 || seen[key] {
+			t.Errorf("keys %+v", c.ForgeKeys)
+		}
+		seen[key] = true
+	}
+	if again, err := d.Credentials(); err != nil || !reflect.DeepEqual(again, c) {
+		t.Errorf("renewed %+v, %v; want it unchanged", again, err)
+	}
+}
+
+func TestForgeTokens(t *testing.T) {
+	d := open(t)
+	if got := d.ForgeToken("reader"); got != "" {
+		t.Errorf("a new lab has the token %q", got)
+	}
+	for user, token := range map[string]string{"reader": "r", "writer": "w"} {
+		if err := d.SaveForgeToken(user, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.SaveForgeToken("writer", ""); err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Credentials()
+	if err != nil || d.ForgeToken("reader") != "r" || d.ForgeToken("writer") != "" {
+		t.Errorf("%+v, %v", c.ForgeTokens, err)
+	}
+	for _, secret := range []string{"r", c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT} {
+		if values, _ := d.Secrets(); !slices.Contains(values, secret) {
+			t.Errorf("secrets %q lack %q", values, secret)
 		}
 	}
 }
@@ -193,7 +275,7 @@ func TestSecrets(t *testing.T) {
 	}
 	values, kubeconfigs := d.Secrets()
 	slices.Sort(values)
-	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret}
+	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT}
 	slices.Sort(want)
 	if !slices.Equal(values, want) || len(kubeconfigs) != 1 || string(kubeconfigs[0]) != "token: x" {
 		t.Errorf("%q, %q", values, kubeconfigs)

@@ -285,7 +285,7 @@ func TestListOrderAndSourceItems(t *testing.T) {
 		}
 	}
 	want := []string{
-		"node", "gitea", "argocd", "redis",
+		"node", "gitea", "gate", "argocd", "redis",
 		"source-controller", "kustomize-controller", "helm-controller", "notification-controller", "image-reflector-controller", "image-automation-controller",
 		"source-watcher", "front", "podinfo", "podinfo-old", "metrics-server", "karpenter-kwok", "agnhost",
 		"argo-cd 3.2.11", "flux2 2.9.5", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1", "karpenter 0.35.0",

@@ -312,7 +312,7 @@ func TestNeeds(t *testing.T) {
 	if !slices.Equal(fetched, []string{"redis from "}) {
 		t.Errorf("fetched %q", fetched)
 	}
-	if !slices.Equal(asked.expected, []string{"node", "gitea", "podinfo", "argocd", "redis"}) {
+	if !slices.Equal(asked.expected, []string{"node", "gitea", "gate", "podinfo", "argocd", "redis"}) {
 		t.Errorf("expected %q", asked.expected)
 	}
 	if slices.ContainsFunc(out.Result.Changes, func(c string) bool { return strings.HasPrefix(c, "estate: podinfo 6.7.0") }) {

@@ -209,8 +209,8 @@ func (f *calledForge) Mirror(ctx context.Context, m forge.Mirror, url, secret st
 	return res, err
 }
 
-func (f *calledForge) Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error {
-	return f.p.call("forge.start", func() error { return f.locked(func() error { return f.Fake.Start(ctx, image, port, p) }) })
+func (f *calledForge) Start(ctx context.Context, spec forge.Spec, port int, p lab.Progress) error {
+	return f.p.call("forge.start", func() error { return f.locked(func() error { return f.Fake.Start(ctx, spec, port, p) }) })
 }
 
 func (f *calledForge) Remove(ctx context.Context) error {

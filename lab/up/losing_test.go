@@ -127,7 +127,7 @@ func TestLosingNotInSnapshot(t *testing.T) {
 	must(t, err)
 	must(t, removals["restore"](s, up.Consent{}))
 	var e *lab.Error
-	must(t, s.forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
+	must(t, s.forge.Start(t.Context(), gitea, 0, silent))
 	if err := removals["down"](s, up.Consent{}); !errors.As(err, &e) || e.Code != "would_lose" {
 		t.Errorf("%v, want the commit kept by the restore", err)
 	}

@@ -60,11 +60,11 @@ func (l *Lab) needsFront() bool {
 
 // front returns the configuration of the front, which serves mirrors under their upstream addresses.
 func (l *Lab) front() front.Config {
-	in := l.bridgeInputs()
+	in, reader := l.bridgeInputs(), l.Forge.Account(false)
 	c := front.Config{
 		Lab: l.Name, Namespace: l.Definition.Namespace, Image: l.Supply.Ref(front.Component), NodePort: frontPort,
 		Engine:  l.Definition.Service + l.Definition.WebhookPath(l.Creds.WebhookSecret),
-		Secrets: proxy.Secrets{Webhook: l.Creds.WebhookSecret, User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
+		Secrets: proxy.Secrets{Webhook: l.Creds.WebhookSecret, User: reader.User, Password: reader.Token},
 	}
 	for _, r := range l.Estate.Repositories {
 		if r.Written {

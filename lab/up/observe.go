@@ -101,7 +101,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 		return err
 	}
 	f := s.forge
-	s.Forge = plan.Forge{Exists: f.Exists, Running: f.Running, Answers: f.Answers, Prepared: f.Prepared, Inputs: f.Inputs}
+	s.Forge = plan.Forge{Exists: f.Exists, Running: f.Running, Answers: f.Answers, Prepared: f.Prepared, Admits: f.Admits, Inputs: f.Inputs}
 	if record, made := l.Dir.Forge(); made && (!f.Volume || f.Empty && record.Head != "") {
 		s.Forge.Lost, s.Lost = true, record.Commits
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"homelab/lab"
+	"homelab/lab/forge"
 	"homelab/lab/snapshot"
 	"homelab/lab/snapshot/snapshottest"
 	"homelab/lab/up"
@@ -21,6 +23,9 @@ type shelf struct {
 	*stage
 	*snapshottest.Fake
 }
+
+// gitea is the forge of the stage's supply.
+var gitea = forge.Spec{Image: lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, Gate: lab.Image{Ref: "example.org/gate:1"}}
 
 func newShelf(s *stage) *shelf {
 	sh := &shelf{stage: s}
@@ -118,10 +123,10 @@ func TestRestore(t *testing.T) {
 			t.Errorf("no record of cluster %s: %+v", c.Name, s.dir.Cluster(c.Name))
 		}
 	}
-	if got, err := s.dir.Credentials(); err != nil || got != credentials {
+	if got, err := s.dir.Credentials(); err != nil || !reflect.DeepEqual(got, credentials) {
 		t.Errorf("credentials differ: %v", err)
 	}
-	must(t, l.Forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
+	must(t, l.Forge.Start(t.Context(), gitea, 0, silent))
 	if got := s.head(t); got != head {
 		t.Errorf("forge at %s, want %s", got, head)
 	}
@@ -215,7 +220,7 @@ func restoreWith(t *testing.T, fault string, at int) {
 		}
 		return
 	}
-	must(t, s.forge.Start(t.Context(), lab.Image{Ref: "example.org/gitea:1", Digest: "sha256:gitea"}, 0, silent))
+	must(t, s.forge.Start(t.Context(), gitea, 0, silent))
 	if got := s.head(t); got != want {
 		t.Errorf("forge at %s, want %s", got, want)
 	}

@@ -13,14 +13,19 @@ import (
 	"homelab/lab/apply"
 	"homelab/lab/bridge"
 	"homelab/lab/engine"
+	"homelab/lab/forge"
+	"homelab/lab/gate"
 )
 
 func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
-	img, err := r.loadImage(ctx, imageGitea, p)
-	if err != nil {
-		return apply.Outcome{}, err
+	spec := forge.Spec{Writer: r.writes()}
+	var err error
+	for name, img := range map[string]*lab.Image{imageGitea: &spec.Image, gate.Component: &spec.Gate} {
+		if *img, err = r.loadImage(ctx, name, p); err != nil {
+			return apply.Outcome{}, err
+		}
 	}
-	if err := r.Forge.Start(ctx, img, r.Ports.Forge, p); err != nil {
+	if err := r.Forge.Start(ctx, spec, r.Ports.Forge, p); err != nil {
 		return apply.Outcome{}, err
 	}
 	return apply.Outcome{Detail: r.ForgeURL(), Changes: []string{s.Reason}}, nil

@@ -64,8 +64,9 @@ type Clusters interface {
 // Server manages the forge's container.
 type Server interface {
 	Observe(ctx context.Context) (forge.State, error)
-	Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error
-	Inputs(image lab.Image) string
+	Start(ctx context.Context, spec forge.Spec, port int, p lab.Progress) error
+	Inputs(spec forge.Spec) string
+	Account(writes bool) forge.Account
 	Remove(ctx context.Context) error
 }
 

@@ -17,6 +17,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/forge"
 	"homelab/lab/front"
+	"homelab/lab/gate"
 	"homelab/lab/plan"
 )
 
@@ -68,16 +69,25 @@ func (l *Lab) imageKeys(c lab.Cluster) []string {
 	return keys
 }
 
-// forgeInputs returns the digest of the forge's inputs, or observed if its image is not available locally.
+// forgeInputs returns the digest of the forge's inputs, or observed if its images are not available locally.
 func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
-	if !l.Supply.Present(imageGitea, "", "") {
-		return observed
+	spec := forge.Spec{Writer: l.writes()}
+	for name, img := range map[string]*lab.Image{imageGitea: &spec.Image, gate.Component: &spec.Gate} {
+		if !l.Supply.Present(name, "", "") {
+			return observed
+		}
+		var err error
+		if *img, err = l.Supply.Image(ctx, name, silent); err != nil {
+			return observed
+		}
 	}
-	img, err := l.Supply.Image(ctx, imageGitea, silent)
-	if err != nil {
-		return observed
-	}
-	return l.Forge.Inputs(img)
+	return l.Forge.Inputs(spec)
+}
+
+// writes reports whether the engine commits to the forge: Flux's image automation does, with the credentials of the
+// source that it reads.
+func (l *Lab) writes() bool {
+	return slices.Contains(l.Estate.Hub().Engine.Extra, lab.FluxImageAutomation)
 }
 
 // engineInputs returns the digest of the inputs of a cluster's engine, or observed if its chart is not available locally.
@@ -201,7 +211,7 @@ func (n need) String() string { return cmp.Or(n.image, n.chart+" "+n.version) }
 
 // needs returns all images and charts required for the clusters, in order of use.
 func (l *Lab) needs(clusters []lab.Cluster) []need {
-	list := []need{{image: imageNode}, {image: imageGitea}, l.engineChart()}
+	list := []need{{image: imageNode}, {image: imageGitea}, {image: gate.Component}, l.engineChart()}
 	for _, c := range clusters {
 		for _, name := range l.imagesOf(c) {
 			if n := (need{image: name}); !slices.Contains(list, n) {
@@ -330,15 +340,14 @@ func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }
 // repositories returns the repositories that the engine reads from the forge.
 func (l *Lab) repositories() ([]engine.Repository, error) {
 	in := l.bridgeInputs()
+	git, charts := l.Forge.Account(l.writes()), l.Forge.Account(false)
 	list := []engine.Repository{
-		{Name: "estate", Type: "git", URL: in.RepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
-		{Name: "charts", Type: "helm", URL: in.ChartRepoURL, Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword},
+		{Name: "estate", Type: "git", URL: in.RepoURL, Username: git.User, Password: git.Token},
+		{Name: "charts", Type: "helm", URL: in.ChartRepoURL, Username: charts.User, Password: charts.Token},
 	}
 	for _, r := range l.Estate.Repositories {
 		if r.Name != bridge.Estate {
-			list = append(list, engine.Repository{
-				Name: "mirror-" + r.Name, Type: "git", URL: in.MirrorURL(&r), Username: l.Creds.ForgeUser, Password: l.Creds.ForgePassword,
-			})
+			list = append(list, engine.Repository{Name: "mirror-" + r.Name, Type: "git", URL: in.MirrorURL(&r), Username: git.User, Password: git.Token})
 		}
 		for n, address := range r.SSH {
 			key, err := front.SSHKey(l.Creds.WebhookSecret)

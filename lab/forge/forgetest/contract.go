@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,9 @@ import (
 // Forge is the interface that the suite tests. Consumers declare smaller ones.
 type Forge interface {
 	Observe(ctx context.Context) (forge.State, error)
-	Start(ctx context.Context, image lab.Image, port int, p lab.Progress) error
-	Inputs(image lab.Image) string
+	Start(ctx context.Context, spec forge.Spec, port int, p lab.Progress) error
+	Inputs(spec forge.Spec) string
+	Account(writes bool) forge.Account
 	Push(ctx context.Context, tree forge.Tree, message string) (forge.PushResult, error)
 	Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullResult, error)
 	Diff(ctx context.Context, tree forge.Tree) ([]string, error)
@@ -49,7 +51,7 @@ var _ Forge = (*forge.Gitea)(nil)
 // Subject is a forge under test.
 type Subject struct {
 	Forge     Forge
-	Image     lab.Image
+	Spec      forge.Spec
 	Stop      func(t *testing.T)                                      // stops it, as a reboot does
 	Pause     func(t *testing.T)                                      // freezes it, as docker pause does
 	Silence   func(t *testing.T) (undo func())                        // keeps it running without answering
@@ -86,9 +88,9 @@ func Contract(t *testing.T, s Subject) {
 
 	t.Run("start", func(t *testing.T) {
 		for range 2 {
-			must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+			must(t, s.Forge.Start(ctx, s.Spec, 0, nil))
 			got := observe(t, s.Forge)
-			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Image) {
+			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || !got.Admits || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Spec) {
 				t.Errorf("observed %+v", got)
 			}
 			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
@@ -240,7 +242,7 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("stopped: %+v", got)
 		}
 		unserved(t, s.Forge, tree)
-		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+		must(t, s.Forge.Start(ctx, s.Spec, 0, nil))
 		if got := observe(t, s.Forge); got != before {
 			t.Errorf("observed %+v, before the restart %+v", got, before)
 		}
@@ -253,7 +255,7 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("paused: %+v", got)
 		}
 		unserved(t, s.Forge, tree)
-		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+		must(t, s.Forge.Start(ctx, s.Spec, 0, nil))
 		if got := observe(t, s.Forge); got != before {
 			t.Errorf("observed %+v, before the pause %+v", got, before)
 		}
@@ -263,11 +265,12 @@ func Contract(t *testing.T, s Subject) {
 		before := observe(t, s.Forge)
 		undo := s.Silence(t)
 		got := observe(t, s.Forge)
+		unanswered(t, s.Forge, tree)
 		undo()
 		if !got.Exists || !got.Running || got.Answers || got.Prepared || got.Revision != "" {
 			t.Errorf("not answering: %+v", got)
 		}
-		must(t, s.Forge.Start(ctx, s.Image, 0, nil))
+		must(t, s.Forge.Start(ctx, s.Spec, 0, nil))
 		if got := observe(t, s.Forge); got != before {
 			t.Errorf("observed %+v, before the silence %+v", got, before)
 		}
@@ -275,13 +278,13 @@ func Contract(t *testing.T, s Subject) {
 
 	t.Run("foreign", func(t *testing.T) { testForeign(t, s, tree) })
 
-	rebuilt := s.Image
-	rebuilt.Digest = "sha256:" + strings.Repeat("0", 64) // same archive
+	rebuilt := s.Spec
+	rebuilt.Image.Digest = "sha256:" + strings.Repeat("0", 64) // same archive
 	t.Run("other settings", func(t *testing.T) {
 		before := observe(t, s.Forge)
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		got := observe(t, s.Forge)
-		if got.Inputs == before.Inputs || got.Revision != before.Revision || got.HostURL != before.HostURL {
+		if got.Inputs == before.Inputs || !got.Admits || got.Revision != before.Revision || got.HostURL != before.HostURL {
 			t.Errorf("observed %+v, before the change %+v: want the same commits at the same address", got, before)
 		}
 	})
@@ -296,7 +299,7 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("of others %+v, %v; want nothing, for certain", got, err)
 		}
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
-		if got := observe(t, s.Forge); !got.Prepared || !got.Answers {
+		if got := observe(t, s.Forge); !got.Prepared || !got.Answers || !got.Admits {
 			t.Errorf("started: %+v", got)
 		}
 		pushed, err := s.Forge.Push(ctx, tree, "again")
@@ -342,31 +345,59 @@ func Contract(t *testing.T, s Subject) {
 // unserved checks that all calls to a forge without a repository return no_forge.
 func unserved(t *testing.T, f Forge, tree forge.Tree) {
 	t.Helper()
-	ctx := t.Context()
-	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
-	for name, ask := range map[string]func() error{
-		"push":    func() error { _, err := f.Push(ctx, tree, "x"); return err },
-		"pull":    func() error { _, err := f.Pull(ctx, tree, false); return err },
-		"diff":    func() error { _, err := f.Diff(ctx, tree); return err },
-		"ahead":   func() error { _, err := f.Ahead(ctx, tree); return err },
-		"log":     func() error { _, err := f.Log(ctx, 1); return err },
-		"charts":  func() error { _, err := f.MissingCharts(ctx, charts); return err },
-		"webhook": func() error { _, err := f.HasWebhook(ctx, "http://x", "s"); return err },
-		"publish": func() error { _, err := f.PublishCharts(ctx, charts); return err },
-		"mirror": func() error {
-			_, err := f.Mirror(ctx, forge.Mirror{Name: "m", Branch: "main", Tree: tree}, "http://x", "s")
-			return err
-		},
-		"mirrored": func() error {
-			_, err := f.Mirrored(ctx, forge.Mirror{Name: "m", Branch: "main", Tree: tree}, "http://x", "s")
-			return err
-		},
-		"new hook": func() error { _, err := f.EnsureWebhook(ctx, "http://x", "s"); return err },
-	} {
-		if err := ask(); !hasCode(err, "no_forge") {
+	for name, err := range calls(t, f, tree) {
+		if !hasCode(err, "no_forge") {
 			t.Errorf("%s: %v, want no_forge", name, err)
 		}
 	}
+}
+
+// unanswered checks that all calls to a silent forge end soon, with an error that names a cure.
+func unanswered(t *testing.T, f Forge, tree forge.Tree) {
+	t.Helper()
+	began := time.Now()
+	for name, err := range calls(t, f, tree) {
+		var e *lab.Error
+		if !errors.As(err, &e) || e.Code != "forge" || !strings.Contains(e.Message, "did not answer") || !strings.Contains(e.Cure, "lab up") {
+			t.Errorf("%s: %#v, want an error with a cure", name, err)
+		}
+	}
+	const soon = 20 * time.Second
+	if took := time.Since(began); took > soon {
+		t.Errorf("the calls took %s", took)
+	}
+}
+
+// calls makes all calls at the same time, and returns their errors.
+func calls(t *testing.T, f Forge, tree forge.Tree) map[string]error {
+	ctx := t.Context()
+	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
+	mirror := forge.Mirror{Name: "m", Branch: "main", Tree: tree}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	errs := map[string]error{}
+	for name, ask := range map[string]func() error{
+		"push":     func() error { _, err := f.Push(ctx, tree, "x"); return err },
+		"pull":     func() error { _, err := f.Pull(ctx, tree, false); return err },
+		"diff":     func() error { _, err := f.Diff(ctx, tree); return err },
+		"ahead":    func() error { _, err := f.Ahead(ctx, tree); return err },
+		"log":      func() error { _, err := f.Log(ctx, 1); return err },
+		"charts":   func() error { _, err := f.MissingCharts(ctx, charts); return err },
+		"webhook":  func() error { _, err := f.HasWebhook(ctx, "http://x", "s"); return err },
+		"publish":  func() error { _, err := f.PublishCharts(ctx, charts); return err },
+		"mirror":   func() error { _, err := f.Mirror(ctx, mirror, "http://x", "s"); return err },
+		"mirrored": func() error { _, err := f.Mirrored(ctx, mirror, "http://x", "s"); return err },
+		"new hook": func() error { _, err := f.EnsureWebhook(ctx, "http://x", "s"); return err },
+	} {
+		all.Go(func() {
+			err := ask()
+			mu.Lock()
+			defer mu.Unlock()
+			errs[name] = err
+		})
+	}
+	all.Wait()
+	return errs
 }
 
 func must(t *testing.T, err error) {

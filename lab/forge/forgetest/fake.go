@@ -95,6 +95,7 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 		return s, nil
 	}
 	s.Running, s.Answers, s.Prepared, s.HostURL = true, !f.silent, !f.silent && !f.unprepared, "http://127.0.0.1:"+f.port
+	s.Admits = s.Prepared
 	if !s.Prepared {
 		s.Empty = f.unprepared && !f.silent
 		return s, nil
@@ -115,11 +116,21 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 	return s, nil
 }
 
-// Inputs returns a digest of the image.
-func (f *Fake) Inputs(image lab.Image) string { return image.Ref + "@" + image.Digest }
+// Inputs returns a digest of the images.
+func (f *Fake) Inputs(spec forge.Spec) string {
+	return fmt.Sprintf("%s@%s, %s, writer %t", spec.Image.Ref, spec.Image.Digest, spec.Gate.Ref, spec.Writer)
+}
+
+// Account returns an account whose token is its name's.
+func (f *Fake) Account(writes bool) forge.Account {
+	if writes {
+		return forge.Account{User: "lab-writer", Token: "token of lab-writer"}
+	}
+	return forge.Account{User: "lab-reader", Token: "token of lab-reader"}
+}
 
 // Start creates the repository, if missing.
-func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) error {
+func (f *Fake) Start(_ context.Context, spec forge.Spec, _ int, _ lab.Progress) error {
 	if f.inputs == "" || f.unprepared {
 		repo, err := f.init()
 		if err != nil {
@@ -133,7 +144,7 @@ func (f *Fake) Start(_ context.Context, image lab.Image, _ int, _ lab.Progress) 
 	if f.silent {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server does not answer"}
 	}
-	f.inputs, f.up, f.paused, f.unprepared = f.Inputs(image), true, false, false
+	f.inputs, f.up, f.paused, f.unprepared = f.Inputs(spec), true, false, false
 	return nil
 }
 
@@ -251,6 +262,8 @@ func (f *Fake) running() (forge.Remote, error) {
 		return forge.Remote{}, err
 	case !s.Running:
 		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server does not run"}
+	case f.silent:
+		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server did not answer for 30s", Cure: "lab up"}
 	case !s.Prepared:
 		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet"}
 	}

@@ -13,7 +13,7 @@ import (
 func TestFake(t *testing.T) {
 	f := &forgetest.Fake{Dir: filepath.Join(t.TempDir(), "estate.git")}
 	forgetest.Contract(t, forgetest.Subject{
-		Forge: f, Image: lab.Image{Ref: "gitea:1", Digest: "sha256:1"},
+		Forge: f, Spec: forge.Spec{Image: lab.Image{Ref: "gitea:1", Digest: "sha256:1"}},
 		Stop:  func(*testing.T) { f.Stop() },
 		Pause: func(*testing.T) { f.Pause() },
 		Silence: func(*testing.T) func() {

@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/front"
+	"homelab/lab/gate"
 )
 
 // ownModule is a module embedded in lab.
@@ -20,14 +21,16 @@ type ownModule struct {
 }
 
 func ownSource(module string) (ownModule, bool) {
-	if module == front.Module {
+	switch module {
+	case front.Module:
 		return ownModule{front.GoMod, front.GoSum, front.Source()}, true
+	case gate.Module:
+		return ownModule{gate.GoMod, "", gate.Source()}, true
 	}
 	return ownModule{}, false
 }
 
-// CodeNoGo is the code of the error that lab's own image cannot be built without Go. Only estates with
-// spec.repositories need it.
+// CodeNoGo is the code of the error that lab's own image cannot be built without Go.
 const CodeNoGo = "no_go"
 
 // Own reports whether a component consists only of lab's own source: it can be built wherever Go is, and is not

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGuard(t *testing.T) {
+	var seen *http.Request
+	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r
+		body, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(append([]byte("got "), body...))
+	}))
+	defer to.Close()
+	gate := httptest.NewServer(guard([]string{"localhost", "127.0.0.1", "lab-demo-forge"}, strings.TrimPrefix(to.URL, "http://")))
+	defer gate.Close()
+	for host, want := range map[string]int{
+		"localhost": 200, "127.0.0.1:3000": 200, "LOCALHOST:1": 200, "lab-demo-forge:3000": 200, "lab-demo-forge.": 200, "": 200, // the address itself
+		"evil.example": 421, "evil.example:3000": 421, "127.0.0.1.evil.example": 421, "evil.example#@localhost": 421, "[::1]:3000": 421, "10.0.0.1": 421, "lab-demo-forge.evil.example": 421,
+	} {
+		seen = nil
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gate.URL+"/lab/estate.git/git-upload-pack?a=b;c", strings.NewReader("pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Authorization", "Basic x")
+		req.Header.Set("X-Forwarded-Host", "evil.example")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Errorf("host %q: %v", host, err)
+			continue
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != want || (seen != nil) != (want == 200) {
+			t.Errorf("host %q: %s %q, %v; reached the server: %t", host, resp.Status, text, err, seen != nil)
+		}
+		if seen != nil && (string(text) != "got pack" || seen.Host != cmpHost(host, gate.URL) || seen.Header.Get("Authorization") != "Basic x" || seen.Header.Get("X-Forwarded-Host") != "") {
+			t.Errorf("host %q: the server got %+v, answers %q", host, seen, text)
+		}
+	}
+}
+
+// cmpHost returns the Host header that Go's client sends.
+func cmpHost(host, address string) string {
+	if host == "" {
+		return strings.TrimPrefix(address, "http://")
+	}
+	return host
+}
+
+// A request without a Host header, as of HTTP/1.0, is rejected.
+func TestNoHost(t *testing.T) {
+	gate := httptest.NewServer(guard([]string{"localhost"}, "127.0.0.1:1"))
+	defer gate.Close()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(gate.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(c)
+	if err != nil || !bytes.HasPrefix(text, []byte("HTTP/1.0 421 ")) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// The gate lives as long as its command, and ends with its exit code.
+func TestRun(t *testing.T) {
+	if os.Getenv("GATE_TEST_END") != "" {
+		time.Sleep(200 * time.Millisecond)
+		os.Exit(7)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GATE_TEST_END", "yes")
+	free, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := free.Addr().String()
+	if err := run(at, "127.0.0.1:1", []string{"127.0.0.1"}, []string{self}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("listened at a taken address")
+	}
+	free.Close()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(at, "127.0.0.1:1", []string{"127.0.0.1"}, []string{self, "-test.run=^TestRun$"}, slog.New(slog.DiscardHandler))
+	}()
+	answered := false
+	for !answered {
+		select {
+		case err := <-ended:
+			t.Fatalf("ended with %v before it answered", err)
+		default:
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+			answered = resp.StatusCode == http.StatusBadGateway
+		}
+	}
+	var exit *exec.ExitError
+	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("ended with %v, want exit code 7", err)
+	}
+	if err := run(at, "", nil, nil, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("ran no command")
+	}
+}
+
+func TestSelf(t *testing.T) {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(self)
+	if err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%d bytes, want %d, %v", b.Len(), len(want), err)
+	}
+}
