@@ -18,7 +18,7 @@ func (p *program) credsCommand() *cli.Command {
 		Usage:       "print the address, user and password of Argo CD and the forge",
 		ArgsUsage:   "[SERVICE]",
 		Description: "Given a service, prints only its password.\n\n" + examples("lab creds", "lab creds forge", "lab creds -o json"),
-		Flags:       []cli.Flag{nameFlag, outputFlag},
+		Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
 		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.creds(ws, c.Args().First())
 		}),

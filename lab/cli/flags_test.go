@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 )
 
 var (
@@ -46,5 +49,17 @@ func TestFlagsAreRead(t *testing.T) {
 	}
 	if count < 20 {
 		t.Errorf("%d flags found", count)
+	}
+}
+
+// TestAimFlags checks that every command that takes a lab's name takes its estate, too: both select the lab, also by LAB_NAME and LAB_ESTATE.
+func TestAimFlags(t *testing.T) {
+	for name, c := range commands("lab", (&program{}).app().Commands) {
+		has := func(flag string) bool {
+			return slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), flag) })
+		}
+		if has("name") && !has("estate") {
+			t.Errorf("%s takes --name and not --estate", name)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func (p *program) gitCommand() *cli.Command {
 				Usage:       "print the forge's commits, newest first",
 				Description: examples("lab git log", "lab git log -n 3 -o json"),
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "name", Usage: nameFlag.Usage, EnvVars: nameFlag.EnvVars}, outputFlag,
+					&cli.StringFlag{Name: "name", Usage: nameFlag.Usage, EnvVars: nameFlag.EnvVars}, estateFlag, outputFlag,
 					&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Usage: "at most `N` commits", Value: 20},
 				},
 				Action: p.labAction(p.existing, func(c *cli.Context) error {

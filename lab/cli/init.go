@@ -52,7 +52,7 @@ func (p *program) initCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return p.ui.Initialized(res, "cd "+c.Args().First()+" && lab up")
+			return p.ui.Initialized(res, "cd "+lab.Quote(c.Args().First())+" && lab up")
 		},
 	}
 }

@@ -17,7 +17,7 @@ func (p *program) kubeconfigCommand() *cli.Command {
 		Description: "Contexts are named as by kind: kind-LAB-CLUSTER. Only --merge touches your own kubeconfig.\n\n" +
 			examples("export KUBECONFIG=$(lab kubeconfig)", "kubectl --kubeconfig $(lab kubeconfig prod) get pods -A", "lab kubeconfig --merge"),
 		Flags: []cli.Flag{
-			nameFlag, outputFlag,
+			nameFlag, estateFlag, outputFlag,
 			&cli.BoolFlag{Name: "merge", Usage: "add the lab's contexts to your own kubeconfig"},
 		},
 		Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {

@@ -94,7 +94,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 		return err
 	}
 	if ws.Dir.Exists() {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "there is a lab " + ws.Name + " already", Cure: "lab down --name " + ws.Name}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "there is a lab " + ws.Name + " already", Cure: "lab down --name " + lab.Quote(ws.Name)}
 	}
 	s, err := openSupply(ctx, o.origin)
 	if err != nil {
@@ -128,14 +128,14 @@ const downWithin = 10 * time.Minute
 // discard removes the lab of a scenario that ended with err, which stays the result.
 func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *program, err error) error {
 	if ctx.Err() != nil {
-		p.ui.Println("the lab " + ws.Name + " is removed; ctrl-c again leaves it: lab down --name " + ws.Name)
+		p.ui.Println("the lab " + ws.Name + " is removed; ctrl-c again leaves it: lab down --name " + lab.Quote(ws.Name))
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWithin)
 	defer cancel()
-	down := quiet.down(limited, ws, up.DownOptions{Lose: up.Consent{By: "lab down --name " + ws.Name + " --lose-commits"}})
+	down := quiet.down(limited, ws, up.DownOptions{Lose: up.Consent{By: "lab down --name " + lab.Quote(ws.Name) + " --lose-commits"}})
 	var shown exitError
 	if down != nil && errors.As(err, &shown) {
-		p.ui.Println("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + ws.Name)
+		p.ui.Println("error: the lab " + ws.Name + " is not removed: " + down.Error() + ": lab down --name " + lab.Quote(ws.Name))
 		return err
 	}
 	return errors.Join(err, down)

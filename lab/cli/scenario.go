@@ -133,7 +133,7 @@ func (o *playOptions) check(names []string) error {
 	case o.oneStep && o.fromStep:
 		return usage("both --step and --from", "one of them")
 	case o.oneStep && o.player.Only < 1 || o.fromStep && o.player.From < 1:
-		return usage("steps count from 1", "lab scenario show "+names[0])
+		return usage("steps count from 1", "lab scenario show "+lab.Quote(names[0]))
 	case o.pause && !term.IsTerminal(int(os.Stdin.Fd())):
 		return usage("--pause waits for enter, but standard input is no terminal", "leave it out")
 	}

@@ -52,7 +52,7 @@ func (p *program) snapshotCommand() *cli.Command {
 				},
 				Action: p.labAction(p.open, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					o := restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")}
-					o.lose = p.consent(c, ws, strings.TrimSpace("lab snapshot restore "+o.name))
+					o.lose = p.consent(c, ws, lab.Quote(append([]string{"lab", "snapshot", "restore"}, c.Args().Slice()...)...))
 					return p.snapshotRestore(c.Context, ws, o)
 				}),
 			},
@@ -91,7 +91,7 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 		if err != nil {
 			return err
 		}
-		return p.ui.SnapshotSaved(ws.Name, present.Snapshot(saved.Snapshot), time.Since(began), ws.Command("lab snapshot restore "+name))
+		return p.ui.SnapshotSaved(ws.Name, present.Snapshot(saved.Snapshot), time.Since(began), ws.Command("lab snapshot restore "+lab.Quote(name)))
 	})
 }
 

@@ -45,7 +45,7 @@ func (p *program) upCommand() *cli.Command {
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
-				lose:  p.consent(c, ws, "lab up --from "+c.String("from")),
+				lose:  p.consent(c, ws, "lab up --from "+lab.Quote(c.String("from"))),
 				began: c.IsSet("from"), run: up.Options{
 					From: c.String("from"), Switch: c.Bool("switch-engine"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
 				},

@@ -305,7 +305,7 @@ func (e *Existing) checkFree(ctx context.Context, name string) error {
 	}
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "not_ours", Message: "it is a cluster of lab " + m.lab,
-		Cure: "take it out of that lab's estate and run lab up --prune there; if there is no such lab: kubectl delete configmap " + markName + " --namespace " + system,
+		Cure: "take it out of that lab's estate and run lab up --prune there; if there is no such lab: kubectl delete configmap " + lab.Quote(markName) + " --namespace " + lab.Quote(system),
 	}
 }
 

@@ -60,7 +60,7 @@ func ensureNamespace(ctx context.Context, client corev1client.NamespaceInterface
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		err = &lab.Error{
 			Exit: lab.ExitTimeout, Code: "namespace_stuck", Message: fmt.Sprintf("namespace %s is still terminating after %s", name, lab.WholeSeconds(namespaceLimit)),
-			Cure: "its status shows the cause: kubectl get namespace " + name + " -o yaml",
+			Cure: "its status shows the cause: kubectl get namespace " + lab.Quote(name) + " -o yaml",
 		}
 	}
 	return created, err

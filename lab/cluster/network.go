@@ -148,7 +148,7 @@ func (k *Kind) HasNetwork(ctx context.Context) (bool, error) {
 	if len(nets) != 1 || nets[0].Labels[lab.LabelName] != k.lab {
 		return false, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: fmt.Sprintf("docker network %s exists and was not created by lab", name),
-			Cure: "choose another --name, or remove it: docker network rm " + name,
+			Cure: "choose another --name, or remove it: docker network rm " + lab.Quote(name),
 		}
 	}
 	return true, nil

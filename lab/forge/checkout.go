@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"homelab/lab"
 	"homelab/lab/gitcommand"
 )
 
@@ -117,7 +118,7 @@ func (c *checkout) commit(ctx context.Context, url string, p *pull) string {
 		case ch.Did == Kept:
 			continue
 		case ch.Dirty:
-			c.refuse(ch.Path+" has uncommitted changes", "git add "+ch.Path+" && git commit")
+			c.refuse(ch.Path+" has uncommitted changes", "git add "+lab.Quote(ch.Path)+" && git commit")
 		}
 		paths = append(paths, ch.Path)
 	}

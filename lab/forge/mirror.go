@@ -3,7 +3,6 @@ package forge
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"homelab/lab"
 )
@@ -26,7 +25,7 @@ type Mirrored struct {
 func (g *Gitea) of(m Mirror, s State) *Gitea {
 	other := *g
 	other.repository, other.branch, other.describes, other.notes = m.Name, m.Branch, "mirror of "+m.Of, nil
-	other.commands.Pull = fmt.Sprintf("git -C %s pull %s %s", m.Tree.Dir, other.hostURL(s), m.Branch)
+	other.commands.Pull = lab.Quote("git", "-C", m.Tree.Dir, "pull", other.hostURL(s), m.Branch)
 	return &other
 }
 

@@ -57,7 +57,7 @@ func (g *Gitea) inspect(ctx context.Context) (State, docker.Container, error) {
 	if c.Labels[lab.LabelName] != g.lab {
 		return State{}, c, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + g.name + " exists and was not created by lab",
-			Cure: "choose another --name, or remove it: docker rm -f " + g.name,
+			Cure: "choose another --name, or remove it: docker rm -f " + lab.Quote(g.name),
 		}
 	}
 	s := State{Exists: true, Running: c.Running && c.Status != "restarting" && !c.Paused(), ImageID: c.ImageID, Inputs: c.Labels[lab.LabelInputs]}

@@ -211,7 +211,7 @@ func (g *Gitea) volume(ctx context.Context) (bool, error) {
 	if strings.TrimSpace(string(out)) != g.lab {
 		return false, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "docker volume " + g.name + " exists and was not created by lab",
-			Cure: "choose another --name, or remove it: docker volume rm " + g.name,
+			Cure: "choose another --name, or remove it: docker volume rm " + lab.Quote(g.name),
 		}
 	}
 	return true, nil
@@ -291,7 +291,7 @@ func (g *Gitea) startError(ctx context.Context, how string, err error) error {
 	defer cancel()
 	e := &lab.Error{
 		Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server " + how, Err: err,
-		Cure: "docker logs " + g.name + " shows details; lab diagnose collects them; lab up retries",
+		Cure: "docker logs " + lab.Quote(g.name) + " shows details; lab diagnose collects them; lab up retries",
 	}
 	if out, lerr := g.docker.Output(ctx, nil, "logs", "--tail", "5", g.name); lerr == nil && len(out) > 0 {
 		e.Details = strings.Split(strings.TrimSpace(string(out)), "\n")

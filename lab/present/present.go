@@ -27,7 +27,7 @@ func Status(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 		OnlyInForge: Losing(st.Losing),
 	}
 	for _, c := range Credentials(l) {
-		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + c.Service)})
+		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + lab.Quote(c.Service))})
 	}
 	if len(st.Off) > 0 {
 		res.Starts = ws.OnEstate("lab up")
@@ -75,7 +75,7 @@ func Summary(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, s
 	}
 	titles := map[string]string{string(l.Definition.Type): l.Definition.Title, "forge": "forge"}
 	for _, c := range Credentials(l) {
-		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+c.Service)})
+		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+lab.Quote(c.Service))})
 	}
 	s.Endpoints = append(s.Endpoints, ui.Entry{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"})
 	return s
@@ -179,7 +179,7 @@ func Down(ws *workspace.Workspace, r up.Removal) (ui.DownResult, []string) {
 		notes = append(notes, "left behind: "+s)
 	}
 	if len(r.Kept) > 0 {
-		notes = append(notes, "kept: snapshot "+strings.Join(r.Kept, ", ")+"; "+ws.OnEstate("lab up --from "+r.Kept[0])+" restores it, "+ws.Command("lab down --snapshots")+" removes it")
+		notes = append(notes, "kept: snapshot "+strings.Join(r.Kept, ", ")+"; "+ws.OnEstate("lab up --from "+lab.Quote(r.Kept[0]))+" restores it, "+ws.Command("lab down --snapshots")+" removes it")
 	}
 	return ui.DownResult{Lab: ws.Name, Removed: r.Removed, Kept: r.Kept, Stays: r.Stays}, notes
 }

@@ -91,7 +91,7 @@ func (p Promotion) edit(est *lab.Estate, a lab.Addon, engine lab.EngineType) (Ed
 	}
 	if r, mounted := repositoryOf(est, pin.File); mounted {
 		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s is in repository %s, at %s, which lab does not write to", a.Name, p.To, r.URL, pin),
-			"set it to "+p.Version+" there, and run lab up; or commit it to the mirror: lab git url "+r.Name)
+			"set it to "+p.Version+" there, and run lab up; or commit it to the mirror: lab git url "+lab.Quote(r.Name))
 	}
 	if pin.Column == 0 {
 		return Edit{}, refuse(fmt.Sprintf("the version of %s in %s comes from a template, at %s", a.Name, p.To, pin), "change the template's input")

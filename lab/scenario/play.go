@@ -45,7 +45,7 @@ type Player struct {
 func (p Player) Has(s *Scenario) error {
 	last := s.last()
 	usage := func(message string) error {
-		cure := fmt.Sprintf("its steps are 1 to %d: lab scenario show %s", last, s.Name)
+		cure := fmt.Sprintf("its steps are 1 to %d: lab scenario show %s", last, lab.Quote(s.Name))
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
 	}
 	for _, n := range []int{p.Only, p.From} {

@@ -62,7 +62,7 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 	if len(o.Pruned) > 0 {
 		return &lab.Error{
 			Exit: lab.ExitFailed, Code: CodePruned, Message: fmt.Sprintf("snapshot %s cannot be restored: its image %s was removed", o.Name, o.Pruned[0]),
-			Cure: "lab snapshot rm " + o.Name + ", and save another", Details: []string{"docker image prune --all does that; the lab was left unchanged"},
+			Cure: "lab snapshot rm " + lab.Quote(o.Name) + ", and save another", Details: []string{"docker image prune --all does that; the lab was left unchanged"},
 		}
 	}
 	p("unpacking snapshot " + o.Name)

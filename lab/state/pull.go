@@ -20,7 +20,7 @@ func (d *Dir) LoadPull(into any) error {
 	}
 	var e *lab.Error
 	if errors.As(err, &e) && e.Code == CodeGarbled { // only the user knows its content
-		e.Cure = "it lists what lab git pull left to merge: resolve " + `"<<<<<<<"` + " and *.forge in the estate, then rm " + filepath.Join(d.Path, pullFile)
+		e.Cure = "it lists what lab git pull left to merge: resolve " + `"<<<<<<<"` + " and *.forge in the estate, then rm " + lab.Quote(filepath.Join(d.Path, pullFile))
 	}
 	return err
 }

@@ -196,7 +196,7 @@ func (u *UI) Scenario(res ScenarioShow) error {
 	}
 	u.Table(t)
 	u.Print("")
-	u.Print(res.File + "; play it: lab scenario run " + res.Name)
+	u.Print(res.File + "; play it: lab scenario run " + lab.Quote(res.Name))
 	return nil
 }
 

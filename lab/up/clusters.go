@@ -144,7 +144,7 @@ func (r *run) lastStarts() map[string]time.Time {
 
 // checkReusable returns an error if the cluster differs from the estate or its state is unknown. It does not change the cluster.
 func checkReusable(c lab.Cluster, now lab.ClusterState, inputs string) error {
-	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left unchanged"}, Cure: "to recreate it and lose its contents: lab up --recreate " + c.Name}
+	e := &lab.Error{Exit: lab.ExitFailed, Code: "recreate", Details: []string{"it was left unchanged"}, Cure: "to recreate it and lose its contents: lab up --recreate " + lab.Quote(c.Name)}
 	switch {
 	case now.Gone > 0:
 		e.Message = fmt.Sprintf("cluster %s lacks %d of its %d nodes, and kind cannot add one", c.Name, now.Gone, now.Gone+len(now.Nodes))

@@ -177,11 +177,11 @@ type teardown struct {
 // withdraw has the engine remove its objects from attached clusters.
 func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
 	names := plan.Attached(d.remaining)
-	abandon := "lab down --abandon " + strings.Join(names, ",") + " leaves it unchanged"
+	abandon := "lab down --abandon " + lab.Quote(strings.Join(names, ",")) + " leaves it unchanged"
 	spokes := map[string]*rest.Config{}
 	for _, name := range names {
 		if c := d.remaining.Clusters[name]; !c.Answers {
-			return apply.Outcome{}, unreachableError(c, "make it reachable and run lab down again, or lab down --abandon "+name+" leaves it unchanged")
+			return apply.Outcome{}, unreachableError(c, "make it reachable and run lab down again, or lab down --abandon "+lab.Quote(name)+" leaves it unchanged")
 		}
 		spoke, err := d.Clusters.RESTConfig(name)
 		if err != nil {

@@ -41,7 +41,7 @@ func (l *Lab) machine(ctx context.Context) (state.Docker, error) {
 			fmt.Sprintf("its clusters are on  %s (%s)", record.Docker.Address, lab.Abbreviate(record.Docker.ID)),
 			fmt.Sprintf("docker speaks to     %s (%s)", now.Address, lab.Abbreviate(now.ID)),
 		},
-		Cure: "point docker at its engine: docker context use, or DOCKER_HOST; where that is gone for good: rm -r " + l.Dir.Path + ", and lab up recreates the lab",
+		Cure: "point docker at its engine: docker context use, or DOCKER_HOST; where that is gone for good: rm -r " + lab.Quote(l.Dir.Path) + ", and lab up recreates the lab",
 	}
 }
 

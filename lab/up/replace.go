@@ -93,7 +93,7 @@ func (l *Lab) otherEngineError(runs state.Former) error {
 			"the objects that it applied would stay, and be adopted by " + to,
 			"nothing was touched",
 		},
-		Cure: fmt.Sprintf("lab up --engine %s --switch-engine to replace it; to stay with it, %s", own.Engine, l.staying(runs)),
+		Cure: fmt.Sprintf("lab up --engine %s --switch-engine to replace it; to stay with it, %s", lab.Quote(string(own.Engine)), l.staying(runs)),
 	}
 }
 
@@ -102,7 +102,7 @@ func (l *Lab) staying(runs state.Former) string {
 	if runs.Engine == l.Definition.Type {
 		return "undo the change of spec.engine.shape in " + lab.ClusterFile(l.hubName()) + ", and run lab generate"
 	}
-	return fmt.Sprintf("lab up --engine %s", runs.Engine)
+	return fmt.Sprintf("lab up --engine %s", lab.Quote(string(runs.Engine)))
 }
 
 // other returns the definition of another engine, or the zero value if there is none.

@@ -60,7 +60,7 @@ func Allowed(o Options, steps []lab.Step) error {
 	e := &lab.Error{
 		Exit: lab.ExitFailed, Code: "recreate",
 		Message: "spec.kind changed in " + strings.Join(names, ", ") + ", and kind cannot change an existing cluster",
-		Cure:    "undo the change, or recreate it and lose its contents: lab up --recreate " + strings.Join(names, ","),
+		Cure:    "undo the change, or recreate it and lose its contents: lab up --recreate " + lab.Quote(strings.Join(names, ",")),
 	}
 	for _, s := range steps {
 		if slices.Contains(names, s.Cluster) && s.Loses != "" {

@@ -20,7 +20,7 @@ func (w *Workspace) Command(line string) string {
 	if w.Name == w.here {
 		return line
 	}
-	return line + " --name " + w.Name
+	return line + " --name " + lab.Quote(w.Name)
 }
 
 // OnEstate is like Command for commands that also take the estate.
@@ -28,9 +28,9 @@ func (w *Workspace) OnEstate(line string) string {
 	if w.named == "" {
 		return w.Command(line)
 	}
-	line += " -C " + w.named
+	line += " -C " + lab.Quote(w.named)
 	if w.Name != cmp.Or(w.around, w.Estate.Name) {
-		line += " --name " + w.Name
+		line += " --name " + lab.Quote(w.Name)
 	}
 	return line
 }
@@ -55,7 +55,7 @@ func (w *Workspace) Next(est *lab.Estate, stories []string) string {
 		values, err := fs.Glob(est.FS, path.Join(lab.EnvironmentsDir, e.Name, lab.AddonsDir, "*", "values.yaml"))
 		if err == nil && len(values) > 0 && e.Order > 0 {
 			if w.Estate.Dir == "" { // a folder named like the lab is its estate
-				ideas = append(ideas, "lab init "+w.Name+" && cd "+w.Name+", edit "+values[0]+" and run lab up")
+				ideas = append(ideas, "lab init "+lab.Quote(w.Name)+" && cd "+lab.Quote(w.Name)+", edit "+values[0]+" and run lab up")
 			} else {
 				ideas = append(ideas, "edit "+w.ToEdit(values[0])+" and run "+w.OnEstate("lab up"))
 			}
@@ -67,7 +67,7 @@ func (w *Workspace) Next(est *lab.Estate, stories []string) string {
 		if slices.Contains(stories, "drift") {
 			story = "drift"
 		}
-		ideas = append(ideas, "play a story: "+w.OnEstate("lab scenario run "+story))
+		ideas = append(ideas, "play a story: "+w.OnEstate("lab scenario run "+lab.Quote(story)))
 	}
 	return strings.Join(ideas, ", or ")
 }

@@ -94,7 +94,7 @@ func (n Namespace) settled(ctx context.Context, in dynamic.Interface, p lab.Prog
 		return seen, &lab.Error{
 			Exit: lab.ExitTimeout, Code: "namespace_stuck",
 			Message: fmt.Sprintf("namespace %s is still terminating after %s", n.Name, lab.WholeSeconds(namespaceWithin)),
-			Cure:    "its status shows the cause: kubectl get namespace " + n.Name + " -o yaml",
+			Cure:    "its status shows the cause: kubectl get namespace " + lab.Quote(n.Name) + " -o yaml",
 		}
 	}
 }
