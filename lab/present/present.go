@@ -122,7 +122,11 @@ func Bundle(items []supply.Item) ui.BundleResult {
 
 // Snapshot converts a complete snapshot.
 func Snapshot(o snapshot.Snapshot) ui.Snapshot {
-	return ui.Snapshot{Name: o.Name, Taken: o.Taken.Format(time.RFC3339), Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes, Pruned: o.Pruned}
+	s := ui.Snapshot{Name: o.Name, Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes, Pruned: o.Pruned, Unreadable: o.Unreadable}
+	if !o.Taken.IsZero() {
+		s.Taken = o.Taken.Format(time.RFC3339)
+	}
+	return s
 }
 
 // Snapshots lists a lab's snapshots.

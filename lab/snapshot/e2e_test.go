@@ -96,6 +96,10 @@ func TestSnapshotContract(t *testing.T) {
 			Running: func(t *testing.T, container string) bool {
 				return strings.TrimSpace(output(t, d, "container", "inspect", "--format", "{{.State.Status}}", container)) == "running"
 			},
+			Spoil: func(t *testing.T, o snapshot.Snapshot) {
+				generation, _, _ := strings.Cut(strings.TrimPrefix(o.Made[0].Ref, "lab-"+name+"-snapshot:"), "-")
+				output(t, d, "run", "--rm", "--entrypoint", "sh", "--volume", "lab-"+name+"-snapshot-"+generation+":/v", ref, "-c", `printf '{"name":\n"bad' >/v/snapshot.json`)
+			},
 			Prune: func(t *testing.T) {
 				refs := strings.Fields(output(t, d, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "lab-"+name+"-snapshot"))
 				if len(refs) == 0 {

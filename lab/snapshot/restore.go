@@ -23,7 +23,7 @@ func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	for _, o := range list {
-		if name == "" && len(o.Pruned) == 0 || o.Name == name {
+		if name == "" && o.Restorable() == nil || o.Name == name {
 			return o, nil
 		}
 	}
@@ -39,8 +39,9 @@ func (s *Snapshots) Find(ctx context.Context, name string) (Snapshot, error) {
 
 // Codes of errors.
 const (
-	CodeNone   = "no_snapshot"
-	CodePruned = "snapshot_image"
+	CodeNone       = "no_snapshot"
+	CodePruned     = "snapshot_image"
+	CodeUnreadable = "snapshot_unreadable"
 )
 
 func names(list []Snapshot) []string {
@@ -59,11 +60,8 @@ func (s *Snapshots) Stage(ctx context.Context, o Snapshot, p lab.Progress) error
 	if err := s.unstage(ctx); err != nil {
 		return err
 	}
-	if len(o.Pruned) > 0 {
-		return &lab.Error{
-			Exit: lab.ExitFailed, Code: CodePruned, Message: fmt.Sprintf("snapshot %s cannot be restored: its image %s was removed", o.Name, o.Pruned[0]),
-			Cure: "lab snapshot rm " + lab.Quote(o.Name) + ", and save another", Details: []string{"docker image prune --all does that; the lab was left unchanged"},
-		}
+	if err := o.Restorable(); err != nil {
+		return err
 	}
 	p("unpacking snapshot " + o.Name)
 	if err := s.makeVolume(ctx, s.stage(), nil); err != nil {

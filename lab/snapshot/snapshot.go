@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,15 +52,22 @@ type Contents struct {
 	Files    map[string][]byte   `json:"files"`    // lab's own files, by path
 }
 
-// Snapshot is a complete snapshot. If all images that could read its metadata were removed, only its name and Pruned are set.
+// format is that of the metadata. It grows when an older lab would restore a snapshot wrongly.
+const format = 1
+
+// Snapshot is a complete snapshot. If all images that could read its metadata were removed, only its name and Pruned are set; if its metadata cannot be read, only its
+// name and Unreadable.
 type Snapshot struct {
+	Format int `json:"format"` // 0 before it was recorded
+
 	Name  string    `json:"name"`
 	Taken time.Time `json:"taken"`
 	Bytes int64     `json:"bytes"` // on disk, without data shared with the lab
 	Contents
 	Made []container `json:"containers"`
 
-	Pruned []string `json:"-"` // removed images; it cannot be restored without them
+	Pruned     []string `json:"-"` // removed images; it cannot be restored without them
+	Unreadable string   `json:"-"` // why its metadata cannot be read, or is not understood
 
 	volume string
 	images []string // that the engine has
@@ -116,7 +124,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 		return saved, errors.New("snapshot: no container has the tools for it")
 	}
 	generation := strings.ToLower(rand.Text()[:10])
-	saved = Snapshot{Name: name, Taken: time.Now().UTC(), Contents: c, volume: s.images() + "-" + generation}
+	saved = Snapshot{Format: format, Name: name, Taken: time.Now().UTC(), Contents: c, volume: s.images() + "-" + generation}
 	for i, b := range blueprints {
 		saved.Made = append(saved.Made, container{Blueprint: b, Ref: s.images() + ":" + generation + "-" + strconv.Itoa(i)})
 	}
@@ -277,13 +285,17 @@ func (s *Snapshots) read(ctx context.Context, volumes []store, refs []string) ([
 		return nil, err
 	}
 	var list []Snapshot
-	for line := range bytes.Lines(out) {
-		volume, document, _ := bytes.Cut(line, []byte(" "))
-		o := Snapshot{volume: string(volume), helper: tools}
-		if err := json.Unmarshal(document, &o); err != nil {
-			return nil, fmt.Errorf("snapshot %s: %w", volume, err)
+	for line := range strings.Lines(string(out)) {
+		volume, document, _ := strings.Cut(strings.TrimSpace(line), " ")
+		i := slices.IndexFunc(volumes, func(v store) bool { return v.name == volume })
+		if i < 0 {
+			return nil, fmt.Errorf("snapshot: a document of volume %q, which was not asked for", volume)
 		}
-		o.images = store{name: o.volume}.images(refs)
+		o := parse(document)
+		if o.Unreadable != "" {
+			o = Snapshot{Name: volumes[i].snapshot, Unreadable: o.Unreadable}
+		}
+		o.volume, o.helper, o.images = volume, tools, volumes[i].images(refs)
 		for _, m := range o.Made {
 			if !slices.Contains(o.images, m.Ref) {
 				o.Pruned = append(o.Pruned, m.Ref)
@@ -293,6 +305,38 @@ func (s *Snapshots) read(ctx context.Context, volumes []store, refs []string) ([
 	}
 	slices.SortFunc(list, func(a, b Snapshot) int { return cmp.Or(b.Taken.Compare(a.Taken), strings.Compare(a.volume, b.volume)) })
 	return list, nil
+}
+
+// parse reads encoded metadata.
+func parse(document string) (o Snapshot) {
+	text, err := base64.StdEncoding.DecodeString(document)
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	switch {
+	case err != nil:
+		o.Unreadable = "its metadata cannot be read: " + err.Error()
+	case o.Format > format:
+		o.Unreadable = fmt.Sprintf("it was saved by a newer version of lab, in format %d; this version knows %d", o.Format, format)
+	}
+	return o
+}
+
+// Restorable returns an error for a snapshot without its images or with unreadable metadata.
+func (o Snapshot) Restorable() error {
+	cure := "lab snapshot rm " + lab.Quote(o.Name) + ", and save another"
+	switch {
+	case o.Unreadable != "":
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: CodeUnreadable, Message: "snapshot " + o.Name + " cannot be restored: " + o.Unreadable, Cure: cure, Details: []string{"the lab was left unchanged"},
+		}
+	case len(o.Pruned) > 0:
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: CodePruned, Message: fmt.Sprintf("snapshot %s cannot be restored: its image %s was removed", o.Name, o.Pruned[0]),
+			Cure: cure, Details: []string{"docker image prune --all does that; the lab was left unchanged"},
+		}
+	}
+	return nil
 }
 
 // tools returns an image with the tools for the scripts, or "" if all were removed.

@@ -79,7 +79,7 @@ func (s *Snapshots) Suited(ctx context.Context, clusters []lab.Cluster) (string,
 		return "", err
 	}
 	for _, o := range list {
-		if len(o.Pruned) == 0 && !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
+		if o.Restorable() == nil && !slices.ContainsFunc(clusters, func(c lab.Cluster) bool { _, ok := o.Clusters[c.Name]; return !ok }) {
 			return o.Name, nil
 		}
 	}
@@ -201,8 +201,8 @@ func (s *Snapshots) help(ctx context.Context, h docker.Helper, script string, ar
 	return out, nil
 }
 
-// readScript prints the metadata of volumes, one per line, after the volume's name.
-const readScript = `for v; do [ ! -f "/volumes/$v/_data/snapshot.json" ] || { printf '%s ' "$v" && cat "/volumes/$v/_data/snapshot.json"; }; done`
+// readScript prints the metadata of volumes, encoded, one per line, after the volume's name. It may be garbled.
+const readScript = `for v; do [ ! -f "/volumes/$v/_data/snapshot.json" ] || { printf '%s ' "$v"; base64 --wrap=0 "/volumes/$v/_data/snapshot.json"; echo; }; done`
 
 // writeScript writes the metadata of a volume after all else is synced.
 const writeScript = `set -e; cd "/volumes/$1/_data"; sync -f .; cat >new; sync new; mv new snapshot.json; sync .`

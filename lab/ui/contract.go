@@ -162,6 +162,8 @@ type Snapshot struct {
 	Clusters List[string] `json:"clusters"`
 	Bytes    int64        `json:"bytes"`  // on disk, without data shared with the lab
 	Pruned   List[string] `json:"pruned"` // removed images; it cannot be restored without them
+
+	Unreadable string `json:"unreadable"` // why its metadata cannot be read, so that it cannot be restored; empty if it can
 }
 
 // SnapshotSaveResult is `lab snapshot save -o json`.

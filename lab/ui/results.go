@@ -149,8 +149,11 @@ func (u *UI) Snapshots(res SnapshotListResult, save string) error {
 			taken = at.Local().Format("2006-01-02 15:04")
 		}
 		clusters := strings.Join(s.Clusters, ", ")
-		if len(s.Pruned) > 0 {
+		switch {
+		case len(s.Pruned) > 0:
 			clusters = "cannot be restored: its images were removed"
+		case s.Unreadable != "":
+			clusters = "cannot be restored: " + s.Unreadable
 		}
 		t.Rows = append(t.Rows, []string{s.Name, taken, Size(s.Bytes), clusters})
 	}

@@ -119,6 +119,9 @@ func (l *Lab) Restore(ctx context.Context, name string, lose Consent, p lab.Prog
 	if err != nil {
 		return o, err
 	}
+	if err := o.Restorable(); err != nil {
+		return o, err
+	}
 	if l.Dir.Restoring() == "" {
 		if err := l.mayLose(ctx, lose, p, o.Files[state.ForgeFile]); err != nil {
 			return o, err

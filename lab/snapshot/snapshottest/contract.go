@@ -21,7 +21,8 @@ type Bench struct {
 	Read      func(t *testing.T, container string) string
 	Remove    func(t *testing.T) // both containers and their data
 	Running   func(t *testing.T, container string) bool
-	Prune     func(t *testing.T) // images that no container uses
+	Prune     func(t *testing.T)                      // images that no container uses
+	Spoil     func(t *testing.T, o snapshot.Snapshot) // garbles its metadata
 }
 
 func (b Bench) contents() snapshot.Contents {
@@ -58,6 +59,7 @@ func Run(t *testing.T, bench func(t *testing.T) Bench) {
 		"interrupted save":            interrupted,
 		"snapshot of a restored lab":  again,
 		"images pruned":               pruned,
+		"metadata garbled":            garbled,
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) { cases[name](t, bench(t)) })
@@ -249,6 +251,38 @@ func pruned(t *testing.T, b Bench) {
 		t.Errorf("the newest is %q, %v", o.Name, err)
 	}
 	must(t, b.Snapshots.Remove(t.Context(), "one"))
+	if list, err := b.Snapshots.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// garbled tests that a snapshot with garbled metadata is listed and removed, and keeps no other from being listed, saved, restored and removed.
+func garbled(t *testing.T, b Bench) {
+	b.write(t, "first")
+	b.save(t, "one", false)
+	b.Spoil(t, b.save(t, "bad", false))
+	must(t, b.Snapshots.Clean(t.Context()))
+	b.write(t, "second")
+	b.save(t, "two", false)
+	list, err := b.Snapshots.List(t.Context())
+	must(t, err)
+	i := slices.IndexFunc(list, func(o snapshot.Snapshot) bool { return o.Name == "bad" })
+	if len(list) != 3 || i < 0 || list[i].Unreadable == "" {
+		t.Fatalf("listed %+v", list)
+	}
+	if err := b.Snapshots.Stage(t.Context(), list[i], silent); code(err) != snapshot.CodeUnreadable {
+		t.Errorf("staged: %v", err)
+	}
+	if _, err := b.Snapshots.Save(t.Context(), "bad", false, b.contents(), silent); code(err) != "exists" {
+		t.Errorf("saved over it: %v", err)
+	}
+	b.restore(t, "one")
+	b.wants(t, "first")
+	must(t, b.Snapshots.Remove(t.Context(), "two"))
+	if o, err := b.Snapshots.Find(t.Context(), ""); err != nil || o.Name != "one" {
+		t.Errorf("the newest is %q, %v", o.Name, err)
+	}
+	must(t, b.Snapshots.Remove(t.Context(), "bad", "one"))
 	if list, err := b.Snapshots.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -78,7 +78,7 @@ func (f *Fake) List(context.Context) ([]snapshot.Snapshot, error) {
 func (f *Fake) Find(_ context.Context, name string) (snapshot.Snapshot, error) {
 	var names []string
 	for _, e := range f.saved {
-		if name == "" && len(e.Pruned) == 0 || e.Name == name {
+		if name == "" && e.Restorable() == nil || e.Name == name {
 			return e.Snapshot, nil
 		}
 		names = append(names, e.Name)
@@ -107,10 +107,16 @@ func (f *Fake) Prune() {
 	}
 }
 
+// Spoil garbles the metadata of a snapshot.
+func (f *Fake) Spoil(name string) {
+	i := slices.IndexFunc(f.saved, func(e entry) bool { return e.Name == name })
+	f.saved[i].Snapshot = snapshot.Snapshot{Name: name, Unreadable: "garbled"}
+}
+
 // Stage records the staged snapshot.
 func (f *Fake) Stage(_ context.Context, o snapshot.Snapshot, _ lab.Progress) error {
-	if len(o.Pruned) > 0 {
-		return &lab.Error{Exit: lab.ExitFailed, Code: snapshot.CodePruned, Message: "snapshot " + o.Name + " cannot be restored", Cure: "lab snapshot rm " + o.Name + ", and save another"}
+	if err := o.Restorable(); err != nil {
+		return err
 	}
 	f.staged = o.Name
 	return nil

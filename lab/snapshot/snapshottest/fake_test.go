@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+
+	"homelab/lab/snapshot"
 )
 
 // boxes are in-memory containers.
@@ -47,6 +49,7 @@ func TestFake(t *testing.T) {
 			Remove:  func(*testing.T) { clear(b.held); clear(b.running) },
 			Running: func(_ *testing.T, container string) bool { return b.running[container] },
 			Prune:   func(*testing.T) { fake.Prune() },
+			Spoil:   func(_ *testing.T, o snapshot.Snapshot) { fake.Spoil(o.Name) },
 		}
 	})
 }
