@@ -199,7 +199,10 @@ func (d *Doctor) unmet(ctx context.Context, n Need) string {
 	// With another GOTOOLCHAIN, go might download the toolchain of a module in the working folder.
 	out, err := d.hostOutput(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
 	got := strings.TrimSpace(string(out))
-	if err != nil || version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
+	if err != nil || got == "" {
+		return "a go that works (go env fails)"
+	}
+	if version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
 		return "a newer go than " + strings.TrimPrefix(got, "go")
 	}
 	return ""
