@@ -62,6 +62,9 @@ func (r *Redactor) yaml(lines []string, secret bool) []string {
 
 // opens returns the block that a line begins, and the line, whose own value may be all of it.
 func (r *Redactor) opens(text string, secret bool) (string, *block) {
+	if !strings.HasSuffix(strings.TrimRight(text, " "), ":") && !strings.Contains(text, ": |") && !strings.Contains(text, ": >") && !strings.Contains(text, "ata: ") && !strings.Contains(text, "env: ") {
+		return text, nil
+	}
 	m := blockStart.FindStringSubmatch(text)
 	if m == nil {
 		return text, nil

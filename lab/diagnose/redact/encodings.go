@@ -56,59 +56,123 @@ func everyByte(s string) string {
 }
 
 var (
-	base64Text  = regexp.MustCompile(`(?:[A-Za-z0-9+/]{60,}\s*\n\s*)*[A-Za-z0-9+/_-]{12,}={0,2}`)
-	hexText     = regexp.MustCompile(`\b(?:[0-9a-fA-F]{2}){8,}\b`)
+	hexText     = regexp.MustCompile(`^(?:[0-9a-fA-F]{2}){8,}$`)
 	percentText = regexp.MustCompile(`[\w.~+*%-]*%[0-9A-Fa-f]{2}[\w.~+*%-]*`)
 )
 
 // encoded blackens encoded texts that contain secrets when decoded.
 func (r *Redactor) encoded(s string, depth int) string {
-	s = percentText.ReplaceAllStringFunc(s, func(word string) string {
-		plain, err := url.QueryUnescape(word)
-		return r.unless(word, []byte(plain), err, depth)
-	})
-	s = hexText.ReplaceAllStringFunc(s, func(word string) string {
-		plain, err := hex.DecodeString(word)
-		return r.unless(word, plain, err, depth)
-	})
-	return base64Text.ReplaceAllStringFunc(s, func(word string) string {
-		// What stands before it may look like a part of it: a path, or a name with a dash.
-		for at := 0; ; {
-			if r.hides(word[at:], depth) {
-				return word[:at] + Mark
+	if strings.Contains(s, "%") {
+		s = percentText.ReplaceAllStringFunc(s, func(word string) string {
+			if plain, err := url.QueryUnescape(word); err == nil && r.secret([]byte(plain), depth) && plain != word {
+				return Mark
 			}
-			next := strings.IndexAny(word[at:], "/-_+")
-			if next < 0 || len(word)-at-next < 12 {
-				return word
+			return word
+		})
+	}
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(s); {
+		end := i + wordLength(s[i:])
+		if end-i >= 12 {
+			if at := r.hidden(s[i:end], depth); at >= 0 {
+				for end < len(s) && s[end] == '=' {
+					end++
+				}
+				b.WriteString(s[done:i+at] + Mark)
+				done = end
 			}
-			at += next + 1
 		}
-	})
+		i = max(end, i+1)
+	}
+	return b.String() + s[done:]
+}
+
+// wordLength returns the length of the base64 or hexadecimal word at the beginning of a text. Full lines of nothing else are continued by the next.
+func wordLength(s string) int {
+	n, line := 0, 0
+	for n < len(s) {
+		c := s[n]
+		switch {
+		case c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_':
+			n++
+			continue
+		case (c == '\n' || c == '\r') && n-line >= 60:
+			next := n
+			for next < len(s) && (s[next] == '\n' || s[next] == '\r' || s[next] == ' ' || s[next] == '\t') {
+				next++
+			}
+			line = next
+			if next == len(s) {
+				return n
+			}
+			n = next
+			continue
+		}
+		break
+	}
+	return n
+}
+
+// hidden returns where in a word the encoded form of a text with secrets begins, or -1. What stands before it may look like a part of it: a path, or a
+// name with a dash.
+func (r *Redactor) hidden(word string, depth int) int {
+	if hexText.MatchString(word) {
+		if plain, err := hex.DecodeString(word); err == nil && r.secret(plain, depth) {
+			return 0
+		}
+	}
+	for at := 0; ; {
+		if r.hides(word[at:], depth) {
+			return at
+		}
+		next := strings.IndexAny(word[at:], "/-_+")
+		if next < 0 || len(word)-at-next < 12 {
+			return -1
+		}
+		at += next + 1
+	}
 }
 
 // hides reports whether a word is the base64 form of a text with secrets, or of something compressed, as a release of Helm is.
 func (r *Redactor) hides(word string, depth int) bool {
-	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.Join(strings.Fields(strings.TrimRight(word, "=")), ""))
+	// Most words are names, which decode to noise: the first bytes tell.
+	first, err := base64.RawStdEncoding.DecodeString(standard.Replace(word[:8]))
+	if err != nil || !begins(first) && !bytes.HasPrefix(first, compressed) {
+		return false
+	}
+	text := standard.Replace(strings.Join(strings.Fields(word), ""))
 	if len(text)%4 == 1 {
 		text = text[:len(text)-1]
 	}
 	plain, err := base64.RawStdEncoding.DecodeString(text)
-	return err == nil && (bytes.HasPrefix(plain, []byte{0x1f, 0x8b, 0x08}) || r.unless(word, plain, nil, depth) != word)
+	return err == nil && (bytes.HasPrefix(plain, compressed) || r.secret(plain, depth))
 }
 
-// unless returns a word, unless it decodes to a text with secrets.
-func (r *Redactor) unless(word string, plain []byte, err error, depth int) string {
-	if err != nil || !printable(plain) || string(plain) == word {
-		return word
-	}
-	if text := string(plain); r.text(text, depth+1) != text {
-		return Mark
-	}
-	return word
+// standard turns the alphabet for URLs into the standard one.
+var standard = strings.NewReplacer("-", "+", "_", "/")
+
+// compressed is how gzip begins.
+var compressed = []byte{0x1f, 0x8b, 0x08}
+
+// secret reports whether decoded bytes are a text with secrets.
+func (r *Redactor) secret(plain []byte, depth int) bool {
+	return printable(plain) && r.text(string(plain), depth+1) != string(plain)
 }
 
+// begins reports whether bytes begin a text. A character of several bytes may be cut off at their end.
+func begins(b []byte) bool {
+	for end := len(b); end > len(b)-utf8.UTFMax; end-- {
+		if printable(b[:end]) {
+			return true
+		}
+	}
+	return false
+}
+
+// printable reports whether bytes are a text of at least three characters.
 func printable(b []byte) bool {
-	if len(b) < 6 || !utf8.Valid(b) {
+	if len(b) < 3 || !utf8.Valid(b) {
 		return false
 	}
 	return bytes.IndexFunc(b, func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7f }) < 0

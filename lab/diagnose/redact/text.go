@@ -22,9 +22,14 @@ func harmless(v string) bool {
 	return strings.Trim(v, "*.x-") == "" || strings.HasPrefix(v, "$(") || strings.HasPrefix(v, "${") || strings.HasPrefix(v, "{{")
 }
 
-// shape is a secret that is known by its looks. Group 1, if any, is kept, group 2 is the secret, and the rest is kept.
+// words are in every text with such a key, in lower case.
+var words = []string{"passw", "passphrase", "pwd", "secret", "token", "credential", "key", "webhook", "dsn", "authorization", "cookie"}
+
+// shape is a secret that is known by its looks. Group 1, which may be empty, is kept, group 2 is the secret, and the rest is kept.
 type shape struct {
-	re *regexp.Regexp
+	// words: a line without any of them, in lower case, is not searched; archives have hundreds of thousands of lines
+	words []string
+	re    *regexp.Regexp
 	// learn: it is certain enough to be looked for elsewhere in other encodings
 	learn bool
 	// accept decides what the expression cannot; nil accepts all
@@ -33,28 +38,38 @@ type shape struct {
 
 func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
-var shapes = []shape{
+// keys are shapes of several lines: whole private keys, and some that are cut off.
+var keys = []shape{
 	{re: regexp.MustCompile(`()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)`), learn: true},
-	{re: regexp.MustCompile(`()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{20,})*)`), learn: true}, // cut off
-	{re: regexp.MustCompile(`()(\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)`), learn: true},                                                 // JSON web tokens
-	{re: regexp.MustCompile(`(?i)(\bauthorization["'\\]*\s*[:=]\s*["'\\\[]*)([^\n"'\\\]]+)`), learn: true},
-	{re: regexp.MustCompile(`(?i)(\b(?:set-)?cookie["'\\]*\s*[:=]\s*["'\\\[]*)([^\n"'\\\]]+)`)},
-	{re: regexp.MustCompile(`(?i)(\b(?:basic|bearer|token)\s+)([\w.~+/=-]{16,})`), learn: true, accept: hasDigit},
-	{re: regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)([^\s/"'<>@]*:[^\s/"'<>]*)@`)},            // user:password
-	{re: regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)([^\s/"'<>@:]{12,})@`), accept: hasDigit}, // a token as the user
-	{re: regexp.MustCompile(`((?:^|\s)(?:-u|--user)[ =])([^\s:]+:\S+)`)},
-	{re: regexp.MustCompile(`()(\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bgl(?:pat|ptt|dt|rt|cbt|ft|agent|soat|imt|ffct|oas)-[\w-]{16,}|\bxox[a-z]-[\w-]{10,})`), learn: true},
-	{re: regexp.MustCompile(`()(\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{16,}|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bhv[sbr]\.[\w-]{16,}|\b[sr]k-?_?(?:live|test|proj|ant)?[_-][\w-]{20,})`), learn: true},
-	{re: regexp.MustCompile(`()(\b(?:npm|hf|dop_v1|dckr_pat|shpat)_\w{16,}|\bpypi-[\w-]{32,})`), learn: true},
-	{re: regexp.MustCompile(`()(\bAGE-SECRET-KEY-1[0-9A-Z]{20,}|\bsha256~[\w-]{20,}|\bk8s-aws-v1\.[\w-]{20,})`), learn: true},
-	{re: regexp.MustCompile(`(\bkubeadm join [^\n]*--token[ =]|\bbootstrap[ -]token[ :=]+)([a-z0-9]{6}\.[a-z0-9]{16})`), learn: true},
-	{re: regexp.MustCompile(`(?i)("auth\\*"\s*:\s*\\*")([A-Za-z0-9+/=]{8,})`), learn: true}, // docker's own configuration
+	{re: regexp.MustCompile(`()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{20,})*)`), learn: true},
+}
+
+var shapes = []shape{
+	{words: []string{"eyj"}, re: regexp.MustCompile(`()(\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)`), learn: true}, // JSON web tokens
+	{words: []string{"authorization"}, re: regexp.MustCompile(`(?i)(\bauthorization["'\\]*\s*[:=]\s*["'\\\[]*)([^\n"'\\\]]+)`), learn: true},
+	{words: []string{"cookie"}, re: regexp.MustCompile(`(?i)(\b(?:set-)?cookie["'\\]*\s*[:=]\s*["'\\\[]*)([^\n"'\\\]]+)`)},
+	{words: []string{"basic ", "bearer ", "token "}, re: regexp.MustCompile(`(?i)(\b(?:basic|bearer|token)\s+)([\w.~+/=-]{16,})`), learn: true, accept: hasDigit},
+	{words: []string{"@"}, re: regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)([^\s/"'<>@]*:[^\s/"'<>]*)@`)},            // user:password
+	{words: []string{"@"}, re: regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)([^\s/"'<>@:]{12,})@`), accept: hasDigit}, // a token as the user
+	{words: []string{"-u"}, re: regexp.MustCompile(`((?:^|\s)(?:-u|--user)[ =])([^\s:]+:\S+)`)},
+	{words: []string{"gh", "github_pat_"}, re: regexp.MustCompile(`()(\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,})`), learn: true},
+	{words: []string{"gl"}, re: regexp.MustCompile(`()(\bgl(?:pat|ptt|dt|rt|cbt|ft|agent|soat|imt|ffct|oas)-[\w-]{16,})`), learn: true},
+	{
+		words: []string{"akia", "asia", "abia", "acca", "aiza", "ya29.", "sg.", "hvs.", "hvb.", "hvr.", "xox"},
+		re:    regexp.MustCompile(`()(\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{16,}|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bhv[sbr]\.[\w-]{16,}|\bxox[a-z]-[\w-]{10,})`), learn: true,
+	},
+	{
+		words: []string{"sk-", "sk_", "rk_", "npm_", "hf_", "dop_v1_", "dckr_pat_", "shpat_", "pypi-", "age-secret", "sha256~", "k8s-aws"},
+		re:    regexp.MustCompile(`()(\b[sr]k[-_](?:(?:live|test|proj|ant)[-_])?[\w-]{20,}|\b(?:npm|hf|dop_v1|dckr_pat|shpat)_\w{16,}|\bpypi-[\w-]{32,}|\bAGE-SECRET-KEY-1[0-9A-Z]{20,}|\bsha256~[\w-]{20,}|\bk8s-aws-v1\.[\w-]{20,})`), learn: true,
+	},
+	{words: []string{"kubeadm join", "bootstrap"}, re: regexp.MustCompile(`(\bkubeadm join [^\n]*--token[ =]|\bbootstrap[ -]token[ :=]+)([a-z0-9]{6}\.[a-z0-9]{16})`), learn: true},
+	{words: []string{`"auth`}, re: regexp.MustCompile(`(?i)("auth\\*"\s*:\s*\\*")([A-Za-z0-9+/=]{8,})`), learn: true}, // docker's own configuration
 	// A line of YAML, whose value may have blanks.
-	{re: regexp.MustCompile(`(?im)(^\s*(?:- )?["']?[\w.-]*` + names + `["']?:[ \t]+)([^\s{\[|>&*#][^\n]*)`)},
-	{re: regexp.MustCompile(`(?i)([\w.-]*` + names + `["'\\]*[ \t]*(?::=|=>|[:=])[ \t]*\\*")((?:[^"\\\n]|\\[^"])*)`)},
-	{re: regexp.MustCompile(`(?i)([\w.-]*` + names + `["'\\]*[ \t]*(?::=|=>|[:=])[ \t]*\\*')([^'\\\n]*)`)},
-	{re: regexp.MustCompile(`(?i)([\w.-]*` + names + `["'\\]*[ \t]*(?::=|=>|[:=])[ \t]*)([^\s"'\\,;&{}\[\]<>()]+)`)},
-	{re: regexp.MustCompile(`(?i)(--[\w-]*` + names + `\s+)([^\s"'\\-][^\s"']*)`)},
+	{words: words, re: regexp.MustCompile(`(?i)(^\s*(?:- )?["']?[\w.-]*` + names + `["']?:[ \t]+)([^\s{\[|>&*#][^\n]*)`)},
+	{words: words, re: regexp.MustCompile(`(?i)(` + names + `["'\\]*[ \t]*(?::=|=>|[:=])[ \t]*\\*")((?:[^"\\\n]|\\[^"])*)`)},
+	{words: words, re: regexp.MustCompile(`(?i)(` + names + `["'\\]*[ \t]*(?::=|=>|[:=])[ \t]*\\*')([^'\\\n]*)`)},
+	{words: words, re: regexp.MustCompile(`(?i)(` + names + `["'\\]*[ \t]*(?::=|=>|[:=])[ \t]*)([^\s"'\\,;&{}\[\]<>()]+)`)},
+	{words: words, re: regexp.MustCompile(`(?i)(--[\w-]*` + names + `\s+)([^\s"'\\-][^\s"']*)`)},
 }
 
 // deepest bounds encodings within encodings.
@@ -71,10 +86,28 @@ func (r *Redactor) text(s string, depth int) string {
 		s = r.blocks(s)
 		s = r.embedded(s)
 	}
-	for _, shape := range shapes {
-		s = r.shaped(s, shape)
+	if strings.Contains(s, "PRIVATE KEY") {
+		for _, shape := range keys {
+			s = r.shaped(s, shape)
+		}
 	}
+	s = r.lines(s)
 	return r.encoded(r.byValue(s), depth)
+}
+
+// lines blackens what is known by its shape, line by line.
+func (r *Redactor) lines(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		lower := strings.ToLower(line)
+		for _, shape := range shapes {
+			if slices.ContainsFunc(shape.words, func(word string) bool { return strings.Contains(lower, word) }) {
+				line = r.shaped(line, shape)
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 func (r *Redactor) shaped(s string, shape shape) string {
