@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -20,6 +19,7 @@ import (
 	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/mount"
 	"homelab/lab/estate/project"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -102,7 +102,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 }
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
 	l.needs, l.resolve = map[string]leftout.Needs{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
@@ -194,10 +194,9 @@ type loader struct {
 	roots      []tree
 	renderings map[string]rendering
 
-	rendered    int           // charts and kustomizations so far
-	renderedFor time.Duration // how long that took
-	reading     time.Duration // how long rendering folders for their objects took
-	endless     bool          // limit reported
+	rendered int            // charts and kustomizations so far
+	budget   *render.Budget // of all renderings
+	endless  bool           // limit reported
 
 	noLoadBalancer bool
 

@@ -1,12 +1,13 @@
 package estate
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
 	"testing/fstest"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -86,14 +87,13 @@ func (l *loader) objectsIn(from render.Source, word string) []render.Document {
 	return objects
 }
 
-// objects returns the objects in a folder, those of Lists too. There are none if all folders together take too long.
+// objects returns the objects in a folder, those of Lists too. What exceeds a limit is said: nothing is known of it.
 func (l *loader) objects(from render.Source) ([]render.Document, error) {
-	if l.reading > maxRendering {
-		return nil, nil
-	}
-	began := time.Now()
-	defer func() { l.reading += time.Since(began) }()
+	from.Budget = l.budget
 	docs, err := render.Render(from)
+	if render.Exceeds(err) {
+		l.exceeded(from, err)
+	}
 	var objects []render.Document
 	for _, d := range docs {
 		for _, n := range strict.Items(d.Node) {
@@ -101,4 +101,24 @@ func (l *loader) objects(from render.Source) ([]render.Document, error) {
 		}
 	}
 	return objects, err
+}
+
+// exceeded reports a folder that exceeds a limit, once: a problem if nothing more can be rendered, else a note.
+func (l *loader) exceeded(from render.Source, err error) {
+	var e *render.Error
+	if !errors.As(err, &e) {
+		return
+	}
+	p := e.Problem
+	p.Line = max(p.Line, 1)
+	if render.Exhausted(err) {
+		if !slices.ContainsFunc(l.problems, func(o lab.Problem) bool { return o.Message == p.Message }) {
+			l.problems = append(l.problems, p)
+		}
+		return
+	}
+	message := cmp.Or(from.Application, from.Path) + " is not known offline: " + p.Message
+	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p.Position && o.Message == message }) {
+		l.note(p.Position, message, p.Cure)
+	}
 }

@@ -72,7 +72,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		return slices.Contains(present, object) || strings.HasPrefix(object, accounts)
 	})
 	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
-	if len(all) == 0 && (err != nil || l.reading > maxRendering) {
+	if len(all) == 0 && err != nil {
 		g.Opaque, n.Opaque = true, true
 	}
 }

@@ -6,18 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"time"
 
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/render"
 )
 
-// Limits of all renderings of an estate: a chart may generate an Application of itself under another name, and so on.
-const (
-	maxRenderings = 200
-	maxRendering  = time.Minute
-)
+// maxRenderings limits the renderings of an estate: a chart may generate an Application of itself under another name, and so on.
+const maxRenderings = 200
 
 // rendering is how an Application's folder is rendered.
 type rendering struct {
@@ -28,7 +24,7 @@ type rendering struct {
 // sourceOf returns how a folder is rendered.
 func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source) render.Source {
 	return render.Source{
-		FS: fsys, Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+		FS: fsys, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		Ref: func(name string) fs.FS {
 			for _, s := range app.Spec.All() {
 				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {
@@ -60,16 +56,14 @@ func (l *loader) syncRendered(t tree) []tree {
 	if x.root == nil && x.Namespace != NamespaceOf(l.estate) && !render.Mentions(x.Source, "argoproj.io") {
 		return nil
 	}
-	began := time.Now()
-	if l.rendered++; l.rendered > maxRenderings || l.renderedFor > maxRendering {
+	if l.rendered++; l.rendered > maxRenderings {
 		if !l.endless {
 			l.endless = true
-			l.fail(lab.RootFile, fmt.Sprintf("more than %d charts and kustomizations, or slow ones", maxRenderings), x.Application+" of "+within(t.repo, t.dir)+" exceeds the limit: is there a cycle?")
+			l.fail(lab.RootFile, fmt.Sprintf("more than %d charts and kustomizations", maxRenderings), x.Application+" of "+within(t.repo, t.dir)+" exceeds the limit: is there a cycle?")
 		}
 		return nil
 	}
 	docs, err := render.Render(x.Source)
-	l.renderedFor += time.Since(began)
 	if err != nil {
 		l.renderFailed(t, x, err)
 		return nil
@@ -97,7 +91,7 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 			cure += "; " + p.Cure
 		}
 		l.note(p.Position, p.Message+": only the running engine knows what "+x.Application+" contains", cure)
-	case x.root != nil:
+	case x.root != nil || render.Exhausted(err):
 		l.problems = append(l.problems, p)
 	case x.FS != nil: // otherwise noted for the Application
 		l.note(p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)

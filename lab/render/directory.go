@@ -51,7 +51,7 @@ func (s Source) directory() ([]Document, error) {
 	if s.Directory != nil {
 		options = *s.Directory
 	}
-	b := &budget{files: maxFiles, bytes: maxBytes}
+	b := one(s.Budget)
 	var docs []Document
 	size := 0
 	err := fs.WalkDir(s.FS, s.Path, func(file string, e fs.DirEntry, err error) error {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 	"text/template/parse"
-	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -19,23 +19,24 @@ import (
 
 // engine executes a chart's templates like helm.sh/helm/v3/pkg/engine, which cannot be interrupted: a recursive tpl
 // overflows the stack, and a range over a large number never ends. Here, every template entered, every iteration and
-// every function result counts against a limit.
+// every function and its result spend a budget.
 type engine struct {
-	deadline time.Time
+	*Budget
 	depth    int // current nesting of templates
 	written  int // bytes of all output, included templates too
 	made     int // bytes and values of all function results
 	names    map[string]int
-	trace    *trace // of the current file; nil within includes
+	longest  int            // bytes of the longest text
+	programs map[string]int // sizes of regular expressions
+	trace    *trace         // of the current file; nil within includes
 }
 
 // maxNested is the maximum nesting of templates. Helm applies it per name.
 const maxNested = 1000
 
 var (
-	errEndless = errors.New("templates take too long: is there an endless loop?")
-	errHuge    = fmt.Errorf("templates write more than %d MiB", maxOutput>>20)
-	errNested  = fmt.Errorf("templates nest more than %d deep", maxNested)
+	errHuge   = over("templates write more than %d MiB", maxOutput>>20)
+	errNested = over("templates nest more than %d deep", maxNested)
 )
 
 // tplName is the name of templates passed to tpl.
@@ -51,6 +52,7 @@ type templateError struct {
 	file    string
 	line    int
 	message string
+	limit   *limit // exceeded, or nil
 }
 
 func (e *templateError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.message) }
@@ -63,9 +65,10 @@ type source struct {
 
 // render executes all templates of a chart and its subcharts in the order of their names.
 func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) {
-	e.names = map[string]int{}
+	e.names, e.programs = map[string]int{}, map[string]int{}
 	sources := map[string]source{}
 	collect(c, sources, top)
+	e.longest = longest(reflect.ValueOf(map[string]any(top)))
 	root := template.New(tplName).Option("missingkey=zero")
 	root.Funcs(e.functions(root))
 	var names []string
@@ -80,6 +83,9 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 		return strings.Compare(b, a)
 	})
 	for _, name := range names {
+		if err := nesting(sources[name].text); err != nil {
+			return nil, placed(name, err)
+		}
 		if _, err := root.New(name).Parse(sources[name].text); err != nil {
 			return nil, placed(name, err)
 		}
@@ -156,7 +162,7 @@ func (e *engine) execute(t *template.Template, vals any) (string, error) {
 // plain removes what missingkey=zero prints for untyped values.
 func plain(text string) string { return strings.ReplaceAll(text, "<no value>", "") }
 
-// counter aborts a template that writes too much or takes too long.
+// counter aborts a template that writes too much or takes too many steps.
 type counter struct {
 	to    io.Writer
 	e     *engine
@@ -167,35 +173,34 @@ func (c *counter) Write(p []byte) (int, error) {
 	if c.e.written += len(p); c.e.written > 4*maxOutput { // included text counts once per level
 		return 0, errHuge
 	}
-	if err := c.e.late(); err != nil {
+	if err := c.e.step(1 + len(p)/perStep); err != nil {
 		return 0, err
 	}
 	c.trace.wrote(p)
 	return c.to.Write(p)
 }
 
-func (e *engine) late() error {
-	if time.Now().After(e.deadline) {
-		return errEndless
-	}
-	return nil
-}
+// perStep is how many bytes are handled in a step.
+const perStep = 256
 
-// guard makes all templates of a set call enter and leave, and write at every iteration of a range.
+// guard makes all templates of a set call enter and leave, and spend steps at every iteration of a range.
 func guard(set *template.Template) {
 	for _, t := range set.Templates() {
 		if t.Tree == nil || t.Tree.Root == nil || guarded(t.Tree.Root) {
 			continue
 		}
+		size := nodes(t.Tree.Root)
 		tick(t.Tree.Root)
-		t.Tree.Root.Nodes = append(append([]parse.Node{call("__enter")}, t.Tree.Root.Nodes...), call("__leave"))
+		t.Tree.Root.Nodes = append(append([]parse.Node{call(fmt.Sprintf("__enter %d", size))}, t.Tree.Root.Nodes...), call("__leave"))
 	}
 }
 
 // guarded reports whether a template already has guards: clones share their trees.
-func guarded(l *parse.ListNode) bool { return len(l.Nodes) > 0 && l.Nodes[0].String() == "{{__enter}}" }
+func guarded(l *parse.ListNode) bool {
+	return len(l.Nodes) > 0 && strings.HasPrefix(l.Nodes[0].String(), "{{__enter ")
+}
 
-// tick prepends an empty text to the body of every range.
+// tick makes the body of every range spend steps.
 func tick(n parse.Node) {
 	branch := func(b *parse.BranchNode) {
 		for _, l := range []*parse.ListNode{b.List, b.ElseList} {
@@ -214,8 +219,9 @@ func tick(n parse.Node) {
 	case *parse.WithNode:
 		branch(&n.BranchNode)
 	case *parse.RangeNode:
+		size := 1 + nodes(n.List)
 		branch(&n.BranchNode)
-		n.List.Nodes = append([]parse.Node{&parse.TextNode{NodeType: parse.NodeText}}, n.List.Nodes...)
+		n.List.Nodes = append([]parse.Node{call(fmt.Sprintf("__step %d", size))}, n.List.Nodes...)
 	}
 }
 
@@ -227,10 +233,9 @@ var calls = regexp.MustCompile(`^(?:executing ".*?" at <.*?>: )?(?:error calling
 
 // placed returns the innermost position in a template error, and its message.
 func placed(name string, err error) error {
-	for _, own := range []error{errEndless, errHuge, errNested} {
-		if errors.Is(err, own) {
-			return &templateError{file: name, message: own.Error()}
-		}
+	var own *limit
+	if errors.As(err, &own) {
+		return &templateError{file: name, limit: own}
 	}
 	f := &templateError{file: name, message: err.Error()}
 	for {
@@ -246,4 +251,29 @@ func placed(name string, err error) error {
 		f.message = f.message[len(calls.FindString(f.message)):]
 	}
 	return f
+}
+
+// opening matches what nests in a template, and what ends it.
+var opening = regexp.MustCompile(`\{\{-?\s*(if|range|with|block|define|else\s+(?:if|with)|end)\b`)
+
+// nesting bounds the nesting of a template's blocks: the parser is recursive.
+func nesting(text string) error {
+	depth, open := 0, []int{}
+	for _, m := range opening.FindAllStringSubmatch(text, -1) {
+		switch {
+		case m[1] != "end":
+			if depth++; strings.HasPrefix(m[1], "else") && len(open) > 0 {
+				open[len(open)-1]++
+			} else {
+				open = append(open, 1)
+			}
+		case len(open) > 0:
+			depth -= open[len(open)-1]
+			open = open[:len(open)-1]
+		}
+		if depth > maxNested {
+			return errNested
+		}
+	}
+	return nil
 }

@@ -28,6 +28,8 @@ type Kustomization struct {
 
 	// Variables are those of spec.postBuild; nil disables substitution.
 	Variables map[string]string
+
+	Budget *Budget // of all renderings, or nil
 }
 
 // Build builds a folder like Flux's kustomize-controller: without a kustomization, all manifests in it; files outside the
@@ -35,7 +37,7 @@ type Kustomization struct {
 // errors are *Error.
 func (k Kustomization) Build() ([]Document, []Unset, error) {
 	dir := k.folder("")
-	r := newRepository(k.FS)
+	r := newRepository(k.FS, k.Budget)
 	file := kustomizationIn(k.FS, dir)
 	if file == "" {
 		if info, err := fs.Stat(k.FS, dir); err != nil || !info.IsDir() {

@@ -76,11 +76,12 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 		funcs[name] = e.bounded(name, f)
 	}
 	maps.Copy(funcs, e.calling(root))
-	funcs["__enter"] = func() (string, error) {
+	funcs["__step"] = func(n int) (string, error) { return "", e.evaluate(n, e.longest) }
+	funcs["__enter"] = func(n int) (string, error) {
 		if e.depth++; e.depth > maxNested {
 			return "", errNested
 		}
-		return "", e.late()
+		return "", e.evaluate(1+n, e.longest)
 	}
 	funcs["__at"] = func(line int, text bool) string {
 		if e.trace != nil {
@@ -108,7 +109,7 @@ func (e *engine) calling(set *template.Template) template.FuncMap {
 			return e.execute(t, vals)
 		},
 		"tpl": func(text string, vals any) (string, error) {
-			if err := e.late(); err != nil {
+			if err := errors.Join(nesting(text), e.step(len(set.Templates())+len(text)/4)); err != nil {
 				return "", err
 			}
 			t, err := set.Clone()
@@ -176,11 +177,15 @@ func (e *engine) bounded(name string, f any) any {
 		failed := func(err error) []reflect.Value {
 			return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(&err).Elem()}
 		}
-		if err := e.late(); err != nil {
-			return failed(err)
+		cost, err := e.cost(name, args)
+		if err == nil {
+			err = e.step(cost)
 		}
-		if estimate(name, args) > maxValue {
-			return failed(errHuge)
+		if err == nil && estimate(name, args) > maxValue {
+			err = errHuge
+		}
+		if err != nil {
+			return failed(err)
 		}
 		var out []reflect.Value
 		if t.IsVariadic() {
@@ -192,6 +197,10 @@ func (e *engine) bounded(name string, f any) any {
 		whole := fits(out[0], &left, 0)
 		if e.made += maxValue - left; !whole || e.made > maxTotal {
 			return failed(errHuge)
+		}
+		e.longest = max(e.longest, width(out[0]))
+		if err := e.step((maxValue - left) / perStep); err != nil {
+			return failed(err)
 		}
 		if len(out) == 1 {
 			out = append(out, reflect.Zero(fails))

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/chart"
@@ -35,7 +34,7 @@ func (s Source) helm() (docs []Document, err error) {
 			docs, err = nil, failed(at, fmt.Errorf("helm: %v", r))
 		}
 	}()
-	b := &budget{files: maxFiles, bytes: maxBytes}
+	b := one(s.Budget)
 	c, err := s.chart(b)
 	if err != nil {
 		return nil, err
@@ -58,12 +57,15 @@ func (s Source) helm() (docs []Document, err error) {
 			docs = append(docs, more...)
 		}
 	}
-	e := &engine{deadline: time.Now().Add(cmp.Or(s.Within, maxTime))}
+	e := &engine{Budget: b}
 	rendered, err := e.render(c, top)
 	if err != nil {
 		var f *templateError
 		if errors.As(err, &f) {
 			file, lines := s.origin(f.file, nil)
+			if f.limit != nil {
+				return nil, failed(file, f.limit)
+			}
 			if lines != nil {
 				f.line = 0
 			}
@@ -141,14 +143,14 @@ func (s Source) origin(name string, lines []int) (string, []int) {
 }
 
 // values merges the Application's values: files, values, parameters, file parameters.
-func (s Source) values(o appset.Helm, b *budget) (map[string]any, error) {
+func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 	vals := map[string]any{}
 	for _, name := range o.ValueFiles {
 		fsys, file, err := s.valueFile(name)
 		if err != nil {
 			return nil, err
 		}
-		data, err := b.read(fsys, file)
+		data, err := b.yaml(fsys, file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && o.IgnoreMissingValueFiles:
 			continue
@@ -201,7 +203,7 @@ func Merge(into, from map[string]any) {
 var unescapedComma = regexp.MustCompile(`([^\\]),`)
 
 // parameters applies --set, --set-string and --set-file, in this order.
-func (s Source) parameters(o appset.Helm, vals map[string]any, b *budget) error {
+func (s Source) parameters(o appset.Helm, vals map[string]any, b *Budget) error {
 	at := path.Join(s.Path, "Chart.yaml")
 	for _, asText := range []bool{false, true} {
 		set := strvals.ParseInto

@@ -2,13 +2,12 @@ package render
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
-	"time"
 
 	"github.com/google/go-jsonnet"
 	"go.yaml.in/yaml/v3"
@@ -21,7 +20,7 @@ import (
 const jsonnetFile = ".jsonnet"
 
 // jsonnet evaluates a file to one object or a list.
-func (s Source) jsonnet(file string, o appset.Jsonnet, b *budget) ([]Document, error) {
+func (s Source) jsonnet(file string, o appset.Jsonnet, b *Budget) ([]Document, error) {
 	vm := jsonnet.MakeVM()
 	set := func(vars []appset.JsonnetVar, text, code func(name, value string)) {
 		for _, v := range vars {
@@ -42,12 +41,21 @@ func (s Source) jsonnet(file string, o appset.Jsonnet, b *budget) ([]Document, e
 	i := &importer{FS: s.FS, libs: libs, budget: b, read: map[string]jsonnet.Contents{}}
 	vm.Importer(i)
 
-	text, err := evaluate(vm, file, cmp.Or(s.Within, maxTime))
+	var arguments []string
+	for _, v := range o.TLAs {
+		if !identifier.MatchString(v.Name) {
+			return nil, failed(file, fmt.Errorf("%q is not the name of an argument", v.Name))
+		}
+		arguments = append(arguments, v.Name)
+	}
+	text, err := evaluate(vm, walked(file, arguments), b)
 	switch {
 	case i.endless != "":
 		return nil, remote(lab.Position{File: i.endless}, i.endless, "uses tailstrict, which is not evaluated here")
+	case Exceeds(i.failed):
+		return nil, i.failed
 	case err != nil:
-		return nil, failed(file, err)
+		return nil, jsonnetError(file, err)
 	}
 	made, err := documents(file, text, []int{})
 	var docs []Document
@@ -69,38 +77,16 @@ func (s Source) jsonnet(file string, o appset.Jsonnet, b *budget) ([]Document, e
 	return docs, err
 }
 
-// evaluate returns when time is up, even though an evaluation cannot be stopped.
-func evaluate(vm *jsonnet.VM, file string, within time.Duration) (string, error) {
-	type result struct {
-		text string
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = fmt.Errorf("jsonnet: %v", p)
-			}
-			done <- r
-		}()
-		r.text, r.err = vm.EvaluateFile(file)
-	}()
-	select {
-	case r := <-done:
-		return r.text, r.err
-	case <-time.After(within):
-		return "", fmt.Errorf("is not evaluated within %s", within)
-	}
-}
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // importer reads imports relative to the importing file, then in libraries. It refuses files with tailstrict: such calls exhaust Go's stack, which ends the program.
 type importer struct {
 	fs.FS
 	libs    []string
-	budget  *budget
+	budget  *Budget
 	read    map[string]jsonnet.Contents
 	endless string // refused file
+	failed  error  // of a file that exceeds a limit
 }
 
 func (i *importer) Import(from, name string) (jsonnet.Contents, string, error) {
@@ -113,12 +99,21 @@ func (i *importer) Import(from, name string) (jsonnet.Contents, string, error) {
 			continue
 		}
 		data, err := i.budget.read(i.FS, file)
+		if err == nil {
+			err = shallow(data)
+		}
 		if err != nil {
+			if i.failed == nil {
+				i.failed = failed(file, err)
+			}
 			return jsonnet.Contents{}, "", err
 		}
 		if bytes.Contains(data, []byte("tailstrict")) {
 			i.endless = file
 			return jsonnet.Contents{}, "", errors.New("uses tailstrict")
+		}
+		if ext := path.Ext(file); ext == jsonnetFile || ext == ".libsonnet" {
+			data = append([]byte(bounded), data...)
 		}
 		i.read[file] = jsonnet.MakeContentsRaw(data)
 		return i.read[file], file, nil

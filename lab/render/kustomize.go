@@ -22,7 +22,7 @@ import (
 
 // kustomize renders like `kustomize build` after Argo CD's edits for the source's options.
 func (s Source) kustomize() ([]Document, error) {
-	r := newRepository(s.FS)
+	r := newRepository(s.FS, s.Budget)
 	file := kustomizationIn(s.FS, s.Path)
 	if file == "" {
 		return nil, failed(s.Path, errors.New("contains no kustomization.yaml"))
@@ -36,8 +36,8 @@ func (s Source) kustomize() ([]Document, error) {
 	return s.build(&scanner{repository: r}, file, edit, krusty.MakeDefaultOptions())
 }
 
-func newRepository(fsys fs.FS) *repository {
-	return &repository{FS: fsys, budget: &budget{files: maxFiles, bytes: maxBytes}, edited: map[string][]byte{}, read: map[string][]byte{}}
+func newRepository(fsys fs.FS, all *Budget) *repository {
+	return &repository{FS: fsys, budget: one(all), edited: map[string][]byte{}, read: map[string][]byte{}}
 }
 
 // kustomizationIn returns the file of a folder's kustomization, or "".

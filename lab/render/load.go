@@ -2,7 +2,7 @@ package render
 
 import (
 	"bytes"
-	"errors"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,35 +19,8 @@ import (
 // maxDepth limits the nesting of folders; it ends symlink loops.
 const maxDepth = 40
 
-// budget is the remaining limit of reads.
-type budget struct{ files, bytes int }
-
-var errTooMuch = fmt.Errorf("more than %d files or %d MiB, too much to render", maxFiles, maxBytes>>20)
-
-func (b *budget) read(fsys fs.FS, name string) ([]byte, error) {
-	if b.files--; b.files < 0 {
-		return nil, errTooMuch
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", name))
-	}
-	data, err := io.ReadAll(io.LimitReader(f, int64(b.bytes)+1))
-	if err != nil {
-		return nil, err
-	}
-	if b.bytes -= len(data); b.bytes < 0 {
-		return nil, errTooMuch
-	}
-	return data, nil
-}
-
 // chart loads the source's chart like `helm template`, without network.
-func (s Source) chart(b *budget) (*chart.Chart, error) {
+func (s Source) chart(b *Budget) (*chart.Chart, error) {
 	file := path.Join(s.Path, "Chart.yaml")
 	c, err := loadChart(s.FS, s.Path, b)
 	if err != nil {
@@ -95,7 +68,7 @@ func vendored(c *chart.Chart, name string) bool {
 }
 
 // loadChart is loader.LoadDir for an fs.FS.
-func loadChart(fsys fs.FS, dir string, b *budget) (*chart.Chart, error) {
+func loadChart(fsys fs.FS, dir string, b *Budget) (*chart.Chart, error) {
 	rules := ignore.Empty()
 	if name := path.Join(dir, ignore.HelmIgnore); isFile(fsys, name) {
 		data, err := b.read(fsys, name)
@@ -115,7 +88,7 @@ func loadChart(fsys fs.FS, dir string, b *budget) (*chart.Chart, error) {
 }
 
 // chartFiles reads the files below dir/rel that are not ignored. Like Helm, it follows symlinks.
-func chartFiles(fsys fs.FS, dir, rel string, rules *ignore.Rules, b *budget, files *[]*loader.BufferedFile) error {
+func chartFiles(fsys fs.FS, dir, rel string, rules *ignore.Rules, b *Budget, files *[]*loader.BufferedFile) error {
 	if strings.Count(rel, "/") > maxDepth {
 		return fmt.Errorf("folders nest more than %d deep", maxDepth)
 	}
@@ -132,8 +105,8 @@ func chartFiles(fsys fs.FS, dir, rel string, rules *ignore.Rules, b *budget, fil
 		switch {
 		case rules.Ignore(name, info):
 		case info.IsDir():
-			if b.files--; b.files < 0 {
-				return errTooMuch
+			if err := b.take(1, 0); err != nil {
+				return err
 			}
 			if err := chartFiles(fsys, dir, name, rules, b, files); err != nil {
 				return err
@@ -143,8 +116,60 @@ func chartFiles(fsys fs.FS, dir, rel string, rules *ignore.Rules, b *budget, fil
 			if err != nil {
 				return err
 			}
-			*files = append(*files, &loader.BufferedFile{Name: name, Data: bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))})
+			if err := b.add(name, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), files); err != nil {
+				return fmt.Errorf("%s: %w", path.Join(dir, name), err)
+			}
 		}
 	}
 	return nil
 }
+
+// add adds a file of a chart. Archives of subcharts are unpacked, as Helm limits each of them but not all.
+func (b *Budget) add(name string, data []byte, files *[]*loader.BufferedFile) error {
+	switch path.Ext(name) {
+	case ".yaml", ".json":
+		if err := values(data); err != nil && !strings.HasPrefix(name, "files/") {
+			return err
+		}
+	case ".tgz":
+		if path.Base(path.Dir(name)) == "charts" && !strings.ContainsAny(path.Base(name)[:1], "_.") {
+			return b.unpack(name, data, files)
+		}
+	}
+	*files = append(*files, &loader.BufferedFile{Name: name, Data: data})
+	return nil
+}
+
+// unpack adds the files of an archive as those of a folder beside it.
+func (b *Budget) unpack(name string, data []byte, files *[]*loader.BufferedFile) error {
+	if strings.Count(name, "/charts/") > maxArchives {
+		return over("archives nest more than %d deep", maxArchives)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	size, err := io.Copy(io.Discard, io.LimitReader(unzipped, int64(max(b.bytes, 0))+1)) // headers too, which Helm does not count
+	if err == nil {
+		err = b.take(0, int(size))
+	}
+	if err != nil {
+		return err
+	}
+	unpacked, err := loader.LoadArchiveFiles(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	if err := b.take(len(unpacked), 0); err != nil {
+		return err
+	}
+	for _, f := range unpacked {
+		if err := b.add(path.Join(name+"-unpacked", f.Name), f.Data, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxArchives limits the nesting of archives.
+const maxArchives = 5

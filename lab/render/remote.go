@@ -81,7 +81,7 @@ func Mentions(s Source, word string) bool {
 	if !fs.ValidPath(s.Path) {
 		return false
 	}
-	b := &budget{files: maxFiles, bytes: maxBytes}
+	b := one(s.Budget)
 	found := false
 	has := func(data []byte) { found = found || bytes.Contains(data, []byte(word)) }
 	if TypeOf(s.FS, s.Source) == Kustomize {
@@ -127,7 +127,7 @@ func Fetches(s Source) []string {
 	}
 	switch TypeOf(s.FS, s.Source) {
 	case Kustomize:
-		b := &budget{files: maxFiles, bytes: maxBytes}
+		b := one(s.Budget)
 		scan := &scanner{repository: &repository{FS: s.FS, budget: b, read: map[string][]byte{}}, fetch: add}
 		_ = scan.folder(s.Path, nil) // Render reports its errors
 	case Helm:
@@ -147,7 +147,7 @@ func Fetches(s Source) []string {
 
 // Dependencies returns the addresses of a chart's dependencies that are not vendored.
 func Dependencies(fsys fs.FS, dir string) []string {
-	c, err := loadChart(fsys, dir, &budget{files: maxFiles, bytes: maxBytes})
+	c, err := loadChart(fsys, dir, one(nil))
 	if err != nil {
 		return nil
 	}

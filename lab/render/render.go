@@ -9,21 +9,12 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/strict"
-)
-
-// Limits of a rendering: inputs are untrusted.
-const (
-	maxFiles  = 10_000
-	maxBytes  = 32 << 20         // of files read
-	maxOutput = 16 << 20         // bytes of manifests
-	maxTime   = 20 * time.Second // default of Source.Within
 )
 
 // Type is Argo CD's type of a source.
@@ -46,7 +37,7 @@ type Source struct {
 	Namespace   string // of the destination
 	KubeVersion string // of the destination; empty for lab's
 
-	Within time.Duration // timeout of templates; 0 for maxTime
+	Budget *Budget // of all renderings, or nil
 
 	// Ref returns the repository of a named source, "values" for $values/values.yaml, or nil if it is not available.
 	Ref func(name string) fs.FS
@@ -64,13 +55,10 @@ type Error struct {
 	lab.Problem
 	Remote  string // unavailable address or chart; empty if the folder itself is invalid
 	Missing string // file that does not exist
+	Limit   bool   // the files are not wrong, but too much
 }
 
 func (e *Error) Error() string { return e.String() }
-
-func failed(file string, err error) error {
-	return &Error{Problem: lab.Problem{Position: lab.Position{File: file}, Message: oneLine(err.Error())}}
-}
 
 func remote(at lab.Position, what, message string) error {
 	return &Error{Problem: lab.Problem{Position: at, Message: message}, Remote: what}
@@ -178,7 +166,14 @@ func (s Source) substitute(text string) string {
 func documents(file, text string, lines []int) ([]Document, error) {
 	var docs []Document
 	line := 0 // lines before the chunk
-	for _, chunk := range split(text) {
+	if err := values([]byte(text)); err != nil {
+		return nil, failed(file, err)
+	}
+	chunks := split(text)
+	if len(chunks) > maxDocuments {
+		return nil, failed(file, over("more than %d documents in one file", maxDocuments))
+	}
+	for _, chunk := range chunks {
 		if strings.HasPrefix(chunk, "---#") { // a comment, also for Helm and Argo CD
 			chunk = strings.TrimPrefix(chunk, "---")
 		}

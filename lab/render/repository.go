@@ -17,7 +17,7 @@ import (
 // repository is a read-only filesys.FileSystem for kustomize with root "/"; edited files are overlaid.
 type repository struct {
 	fs.FS
-	budget *budget
+	budget *Budget
 	edited map[string][]byte
 	read   map[string][]byte
 }

@@ -200,3 +200,20 @@ func Position(file string, n *yaml.Node) lab.Position {
 
 // IsNull reports whether a node is a key without a value, or an empty document.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// Nodes reads the documents of a YAML text as they are, with aliases.
+func Nodes(data []byte) ([]*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var docs []*yaml.Node
+	for {
+		var doc yaml.Node
+		switch err := decoder.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return docs, nil
+		case err != nil:
+			return nil, err
+		case len(doc.Content) > 0:
+			docs = append(docs, doc.Content[0])
+		}
+	}
+}

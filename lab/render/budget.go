@@ -1,0 +1,216 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/strict"
+)
+
+// Limits of a rendering. Inputs are untrusted, and nothing is measured in time, so that two machines say the same.
+const (
+	maxFiles  = 10_000
+	maxBytes  = 32 << 20  // of files read, unpacked archives included
+	maxOutput = 16 << 20  // bytes of manifests
+	maxSteps  = 5_000_000 // about a microsecond each
+	maxNodes  = 2_000_000 // values of one file
+
+	maxDocuments = 20_000 // of one file
+)
+
+// total is the limit of all renderings of an estate, in renderings of maximum size.
+const total = 20
+
+const limitCure = "make it smaller: lab reads files of strangers only within limits"
+
+// limit is the error of an exceeded limit.
+type limit struct{ message string }
+
+func (l *limit) Error() string { return l.message }
+
+func over(format string, args ...any) error { return &limit{fmt.Sprintf(format, args...)} }
+
+// Exceeds reports whether an error is an exceeded limit: files that are too much, not wrong.
+func Exceeds(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Limit
+}
+
+// Exhausted reports whether an error is that of a budget of several renderings: whatever is rendered after it fails, too.
+func Exhausted(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Limit && strings.HasSuffix(e.Message, errAll.Error())
+}
+
+// Budget is what renderings may still read and do.
+type Budget struct {
+	files, bytes, steps int
+	all                 *Budget // of several renderings, or nil
+}
+
+// NewBudget returns the budget of all renderings of an estate.
+func NewBudget() *Budget {
+	return &Budget{files: total * maxFiles, bytes: total * maxBytes, steps: total * maxSteps}
+}
+
+// one returns the budget of one rendering.
+func one(all *Budget) *Budget {
+	return &Budget{files: maxFiles, bytes: maxBytes, steps: maxSteps, all: all}
+}
+
+var (
+	errTooMuch = over("more than %d files or %d MiB, too much to render", maxFiles, maxBytes>>20)
+	errEndless = over("more than %d steps to render: is there an endless loop?", maxSteps)
+	errAll     = over("the estate has more to render than %d times the limit of one folder", total)
+)
+
+// step spends steps.
+func (b *Budget) step(n int) error {
+	if b.steps = spend(b.steps, n); b.steps < 0 {
+		return errEndless
+	}
+	if b.all != nil && b.all.step(n) != nil {
+		return errAll
+	}
+	return nil
+}
+
+// take spends files and bytes.
+func (b *Budget) take(files, bytes int) error {
+	if b.files, b.bytes = spend(b.files, files), spend(b.bytes, bytes); b.files < 0 || b.bytes < 0 {
+		return errTooMuch
+	}
+	if b.all != nil && b.all.take(files, bytes) != nil {
+		return errAll
+	}
+	return nil
+}
+
+// spend is a subtraction that does not overflow, and stays below 0.
+func spend(left, n int) int {
+	if left < 0 || n > left {
+		return -1
+	}
+	return left - n
+}
+
+// read reads a regular file. Devices and pipes are not opened, which could wait forever.
+func (b *Budget) read(fsys fs.FS, name string) ([]byte, error) {
+	if err := b.take(1, 0); err != nil {
+		return nil, err
+	}
+	if info, err := fs.Stat(fsys, name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(b.bytes)+1))
+	if err != nil {
+		return nil, err
+	}
+	return data, b.take(0, len(data))
+}
+
+// values bounds the values of a YAML text before it is parsed: each has an indicator or a line.
+func values(data []byte) error {
+	n := 0
+	for _, c := range data {
+		switch c {
+		case '\n', ',', '[', '{', ':', '-', '?':
+			n++
+		}
+	}
+	if n > maxNodes {
+		return over("more than %d values in one file", maxNodes)
+	}
+	return nil
+}
+
+// yaml reads a file of which a library takes YAML values.
+func (b *Budget) yaml(fsys fs.FS, name string) ([]byte, error) {
+	data, err := b.read(fsys, name)
+	if err == nil {
+		err = values(data)
+	}
+	return data, err
+}
+
+// failed is the error of a file, with a cure if it is too much.
+func failed(file string, err error) error {
+	e := &Error{Problem: lab.Problem{Position: lab.Position{File: file}, Message: oneLine(err.Error())}}
+	var l *limit
+	if errors.As(err, &l) {
+		e.Cure, e.Limit = limitCure, true
+	}
+	return e
+}
+
+// weight is what a file adds to a kustomization.
+type weight struct {
+	bytes, objects int
+	longest        int // bytes of a value
+}
+
+// weigh parses the manifests of a file, whose aliases kustomize expands without a limit.
+func weigh(data []byte) (w weight, err error) {
+	if err := values(data); err != nil {
+		return w, err
+	}
+	w.bytes = len(data)
+	docs, err := strict.Nodes(data)
+	if err != nil {
+		return w, nil //nolint:nilerr // kustomize says what is wrong
+	}
+	sizes := map[*yaml.Node]int{}
+	expanded := 0
+	for _, doc := range docs {
+		w.objects += len(strict.Items(doc))
+		n, err := expandedSize(doc, sizes, &w.longest, 0)
+		if err != nil {
+			return w, err
+		}
+		if expanded += n; expanded > maxOutput {
+			return w, over("aliases make more than %d MiB of it", maxOutput>>20)
+		}
+	}
+	w.bytes = max(w.bytes, expanded)
+	return w, nil
+}
+
+// expandedSize returns the bytes of a node with aliases expanded.
+func expandedSize(n *yaml.Node, sizes map[*yaml.Node]int, longest *int, depth int) (int, error) {
+	if n.Kind == yaml.AliasNode {
+		size, known := sizes[n.Alias]
+		if !known {
+			return 0, over("an anchor contains itself")
+		}
+		return size, nil
+	}
+	if depth > strict.MaxDepth*maxDepth {
+		return 0, over("nested deeper than %d", strict.MaxDepth*maxDepth)
+	}
+	*longest = max(*longest, len(n.Value))
+	size := len(n.Value) + 1
+	for _, c := range n.Content {
+		more, err := expandedSize(c, sizes, longest, depth+1)
+		if err != nil {
+			return 0, err
+		}
+		size = min(size+more, 2*maxOutput) // does not overflow
+	}
+	if n.Anchor != "" {
+		sizes[n] = size
+	}
+	return size, nil
+}
