@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -73,18 +74,14 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	return p.ui.Result(ui.DiagnoseResult{File: file}, file)
 }
 
-// others returns the clusters that lab did not create, or all if that is unknown.
+// others returns the clusters that lab is not known to have created.
 func others(ws *workspace.Workspace, est *lab.Estate, all []string) []string {
-	list, err := ws.Dir.Attached()
+	own, err := ws.Dir.Contained()
 	if err != nil {
 		return all
 	}
-	if est != nil {
-		for _, c := range est.Clusters {
-			if c.Provider == lab.ProviderExisting {
-				list = append(list, c.Name)
-			}
-		}
+	existing := func(name string) bool {
+		return est != nil && slices.ContainsFunc(est.Clusters, func(c lab.Cluster) bool { return c.Name == name && c.Provider == lab.ProviderExisting })
 	}
-	return list
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(own, name) && !existing(name) })
 }

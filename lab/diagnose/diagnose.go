@@ -87,7 +87,7 @@ func Collect(ctx context.Context, s Subject) *Archive {
 	a.containers(ctx, s)
 	for _, name := range s.Clusters {
 		if slices.Contains(s.Attached, name) {
-			a.add(path.Join(name, "attached.txt"), []byte("not lab's: lab diagnose --attached reads it, too\n"), nil)
+			a.add(path.Join(name, "attached.txt"), []byte("not known to be lab's: lab diagnose --attached reads it, too\n"), nil)
 			continue
 		}
 		a.cluster(ctx, s, name)

@@ -63,7 +63,8 @@ func existing(t *testing.T) {
 	t.Cleanup(func() {
 		_ = exec.Command(kind, "delete", "cluster", "--quiet", "--name", stranger, "--kubeconfig", kubeconfig).Run()
 	})
-	shell(t, kind, "create", "cluster", "--quiet", "--name", stranger, "--image", strings.TrimSpace(image), "--config", filepath.Join(dir, "kind.yaml"), "--kubeconfig", kubeconfig, "--wait", "180s")
+	// Where lab doctor --fix registered a runtime, it is not the default, and kind finds it by this PATH alone.
+	shell(t, "env", "PATH=/usr/local/lib/lab/bin:"+os.Getenv("PATH"), kind, "create", "cluster", "--quiet", "--name", stranger, "--image", strings.TrimSpace(image), "--config", filepath.Join(dir, "kind.yaml"), "--kubeconfig", kubeconfig, "--wait", "180s")
 	shell(t, "docker", "network", "connect", "lab-e2e-edge", stranger+"-control-plane")
 	theirs := client(t, kubeconfig)
 	_, err := theirs.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "canary"}}, metav1.CreateOptions{})
@@ -84,6 +85,14 @@ func existing(t *testing.T) {
 	arrives()
 	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
 		t.Errorf("second run: %s%s", out.stdout, out.stderr)
+	}
+
+	for _, c := range []struct{ flag, has, lacks string }{{"--attached=false", "edge/attached.txt", "edge/pods.json"}, {"--attached", "edge/pods.json", "edge/attached.txt"}} {
+		archive := filepath.Join(dir, "diagnose.tar.gz")
+		l.must("diagnose", c.flag, archive)
+		if names := shell(t, "tar", "-tzf", archive); !strings.Contains(names, c.has) || strings.Contains(names, c.lacks) || !strings.Contains(names, "hub/pods.json") {
+			t.Errorf("diagnose %s: %s", c.flag, names)
+		}
 	}
 
 	l.remove("clusters/edge")
