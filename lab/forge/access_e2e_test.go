@@ -27,7 +27,6 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/forge"
 
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
 // ask sends a request and returns the status and the answer. as is USER:PASSWORD, or "".
@@ -194,7 +193,7 @@ func TestAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := forge.Remote{URL: s.HostRepoURL(creds.User), Now: time.Now, Auth: &githttp.BasicAuth{Username: creds.User, Password: "guess"}}
+	stranger := forge.Remote{URL: s.HostRepoURL(creds.User), Now: time.Now, Auth: forge.Credentials{User: creds.User, Password: "guess"}}
 	if _, err := stranger.Push(t.Context(), forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("b")}}}, "x"); err == nil {
 		t.Error("pushed with a wrong password")
 	}
@@ -215,7 +214,7 @@ func TestAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := g.Account(true)
-	pusher := forge.Remote{URL: s.HostRepoURL(creds.User), Now: time.Now, Auth: &githttp.BasicAuth{Username: w.User, Password: w.Token}}
+	pusher := forge.Remote{URL: s.HostRepoURL(creds.User), Now: time.Now, Auth: forge.Credentials{User: w.User, Password: w.Token}}
 	if _, err := pusher.Push(t.Context(), forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("c")}}}, "by the engine"); err != nil {
 		t.Errorf("the writer cannot push: %v", err)
 	}
@@ -323,7 +322,7 @@ func TestFormerForge(t *testing.T) {
 	if err := lsRemote(t, host+"/lab/gitops.git"); err != nil {
 		t.Fatalf("a former forge is public: %v", err)
 	}
-	auth := &githttp.BasicAuth{Username: "lab", Password: was}
+	auth := forge.Credentials{User: "lab", Password: was}
 	tree := forge.Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}
 	pushed, err := forge.Remote{URL: host + "/lab/estate.git", Now: time.Now, Auth: auth}.Push(t.Context(), tree, "first")
 	if err != nil {

@@ -2,24 +2,11 @@ package forge
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	"github.com/go-git/go-git/v5/storage/memory"
-
-	"homelab/lab/gitcommand"
 	"homelab/lab/gitfiles"
 )
-
-// carryLimit bounds the push of a clone's other branches and tags.
-const carryLimit = 10 * time.Minute
 
 // Carried compares a clone's branches and tags, except the checked-out branch, with its mirror's.
 type Carried struct {
@@ -52,11 +39,11 @@ func (r Remote) carried(ctx context.Context, tree Tree) (c Carried, specs []stri
 	for _, ref := range refs {
 		has, there := theirs[ref.Name]
 		switch {
-		case ref.Name == r.branch().String() || there && has == ref.Hash:
+		case ref.Name == r.branch() || there && has == ref.Hash:
 			continue
 		case !there, strings.HasPrefix(ref.Name, "refs/heads/") && clone.Follows(ref.Hash, has):
 			c.Missing = append(c.Missing, ref.Name)
-			specs = append(specs, ref.From+":"+ref.Name)
+			specs = append(specs, ref.Hash+":"+ref.Name)
 		case strings.HasPrefix(ref.Name, "refs/heads/") && clone.Follows(has, ref.Hash): // others continued from there
 		default:
 			c.Kept = append(c.Kept, ref.Name)
@@ -65,52 +52,20 @@ func (r Remote) carried(ctx context.Context, tree Tree) (c Carried, specs []stri
 	return c, specs, nil
 }
 
-// list returns the forge's references.
-func (r Remote) list(ctx context.Context) (map[string]string, error) {
-	refs, err := r.at(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: r.Auth})
-	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		return nil, fmt.Errorf("branches and tags of the forge: %w", err)
-	}
-	found := map[string]string{}
-	for _, ref := range refs {
-		if ref.Type() == plumbing.HashReference {
-			found[ref.Name().String()] = ref.Hash().String()
-		}
-	}
-	return found, nil
-}
-
-// Carry pushes the missing branches and tags of Carried, without force: a concurrent change is an error. It runs git, which sends any history with little
-// memory, and skips the user's hooks.
+// Carry pushes the missing branches and tags of Carried, without force: a concurrent change is an error.
 func (r Remote) Carry(ctx context.Context, tree Tree) (Carried, error) {
 	c, specs, err := r.carried(ctx, tree)
 	if err != nil || len(specs) == 0 {
 		return c, err
 	}
-	push := gitcommand.Command{
-		Dir: tree.Dir, Limit: carryLimit, AsUser: true, Env: r.credentials(),
-		Config: []string{"http.proxy=", "credential.helper=", "push.recurseSubmodules=no", "push.followTags=false", "gc.auto=0", "safe.directory=" + tree.Dir},
+	d, err := r.open(ctx, tree, true)
+	if err != nil {
+		return c, err
 	}
-	args := append([]string{"push", "--quiet", "--no-verify", "--no-signed", r.URL}, specs...)
-	_, err = push.Run(ctx, args...)
-	if locked(err) && r.Unlock != nil {
-		removed, unlockErr := r.Unlock(ctx)
-		if err = errors.Join(err, unlockErr); removed {
-			_, err = push.Run(ctx, args...)
-		}
-	}
+	defer d.Close()
+	err = d.unlocked(ctx, append([]string{"push", "--quiet", "--no-verify", "--no-signed", "--", r.URL}, specs...)...)
 	if err != nil {
 		return c, fmt.Errorf("push branches and tags of %s to the forge: %w", tree.Dir, err)
 	}
 	return c, nil
-}
-
-// credentials returns git configuration with the password, passed in the environment, which other users cannot read.
-func (r Remote) credentials() []string {
-	basic, ok := r.Auth.(*githttp.BasicAuth)
-	if !ok {
-		return nil
-	}
-	header := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(basic.Username+":"+basic.Password))
-	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0=" + header}
 }

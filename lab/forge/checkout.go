@@ -1,27 +1,23 @@
 package forge
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"homelab/lab"
 	"homelab/lab/gitcommand"
 )
 
-// checkout is the user's Git repository around the estate. It runs the git command, so that the user's identity,
-// filters and settings apply. A pull is committed to it unless there is a reason not to.
+// checkout is the user's Git repository around the estate. A pull is committed to it unless there is a reason not to. Neither its hooks nor its filters run.
 type checkout struct {
-	dir    string // of the estate; empty outside a repository
-	top    bool   // the estate is the repository's root
-	branch string // full name
+	clone  *gitcommand.Clone // nil outside a repository
+	dir    string            // of the estate
+	branch string            // full name
 	head   string
 	reason string // why nothing is committed
 	next   string // suggested command
@@ -29,37 +25,27 @@ type checkout struct {
 
 // openCheckout finds the repository. It is read-only.
 func openCheckout(ctx context.Context, tree Tree) *checkout {
-	top := tree.repository()
-	if top == "" {
-		return &checkout{}
+	c := &checkout{dir: tree.Dir}
+	var err error
+	if c.clone, err = tree.repository(ctx); err != nil {
+		c.refuse(err.Error(), "git status")
 	}
-	c := &checkout{dir: tree.Dir, top: top == tree.Dir}
-	if _, err := exec.LookPath("git"); err != nil {
-		c.refuse("git is not on PATH", "")
+	if c.clone == nil {
 		return c
 	}
 	for name, doing := range map[string]string{
 		"rebase-merge": "a rebase", "rebase-apply": "a rebase", "MERGE_HEAD": "a merge", "CHERRY_PICK_HEAD": "a cherry-pick", "REVERT_HEAD": "a revert",
 	} {
-		file, err := c.git(ctx, nil, nil, "rev-parse", "--git-path", name)
-		if err != nil {
-			c.refuse(err.Error(), "")
-			return c
-		}
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(c.dir, file)
-		}
-		if _, err := os.Lstat(file); err == nil {
+		if _, err := os.Lstat(filepath.Join(c.clone.GitDir, name)); err == nil {
 			c.refuse(doing+" is in progress", "git status")
 			return c
 		}
 	}
-	var err error
-	if c.branch, err = c.git(ctx, nil, nil, "symbolic-ref", "--quiet", "HEAD"); err != nil {
+	if c.branch, err = c.clone.References(ctx, "symbolic-ref", "--quiet", "HEAD"); err != nil {
 		c.refuse("no branch is checked out", "git switch BRANCH")
 		return c
 	}
-	if c.head, err = c.git(ctx, nil, nil, "rev-parse", "--quiet", "--verify", "HEAD^{commit}"); err != nil {
+	if c.head = c.clone.Head(ctx); c.head == "" {
 		c.refuse("the branch has no commit yet", "git commit")
 	}
 	return c
@@ -72,21 +58,29 @@ func (c *checkout) refuse(reason, next string) {
 	}
 }
 
-// git runs git in the estate's folder and returns its output without the final newline.
-func (c *checkout) git(ctx context.Context, env []string, stdin []byte, args ...string) (string, error) {
-	return gitcommand.Command{Dir: c.dir, Limit: time.Minute, Env: env, Stdin: bytes.NewReader(stdin), AsUser: true, Config: []string{"gc.auto=0", "maintenance.auto=false", "http.proxy="}}.Run(ctx, args...)
-}
-
 // dirty marks changes to files with uncommitted changes.
 func (c *checkout) dirty(ctx context.Context, changes []change) error {
-	if c.dir == "" || c.reason != "" {
+	if c.clone == nil || c.reason != "" {
 		return nil
 	}
-	prefix, err := c.git(ctx, nil, nil, "rev-parse", "--show-prefix")
+	repo, err := c.repository(ctx)
 	if err != nil {
 		return err
 	}
-	out, err := c.git(ctx, []string{"GIT_OPTIONAL_LOCKS=0"}, nil, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".")
+	defer repo.Close()
+	index, err := os.ReadFile(c.clone.Index())
+	if err != nil {
+		return err
+	}
+	copied := filepath.Join(repo.Dir, "index")
+	if err := os.WriteFile(copied, index, 0o600); err != nil {
+		return err
+	}
+	prefix, err := repo.In(c.dir, copied).Run(ctx, "rev-parse", "--show-prefix")
+	if err != nil {
+		return err
+	}
+	out, err := repo.In(c.dir, copied).Run(ctx, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".")
 	if err != nil {
 		return err
 	}
@@ -106,8 +100,8 @@ func (c *checkout) dirty(ctx context.Context, changes []change) error {
 }
 
 // commit commits only the pulled files, through a temporary index. It returns the commit, or "" with a reason set.
-func (c *checkout) commit(ctx context.Context, url string, p *pull) string {
-	if c.dir == "" || c.reason != "" {
+func (c *checkout) commit(ctx context.Context, d *depot, p *pull) string {
+	if c.clone == nil || c.reason != "" {
 		return ""
 	}
 	var paths []string
@@ -125,77 +119,121 @@ func (c *checkout) commit(ctx context.Context, url string, p *pull) string {
 	if c.reason != "" || len(paths) == 0 {
 		return ""
 	}
-	commit, err := c.record(ctx, url, p, paths)
+	commit, err := c.record(ctx, d, p, paths)
 	if err != nil {
 		c.refuse(err.Error(), "git commit")
 	}
 	return commit
 }
 
-func (c *checkout) record(ctx context.Context, url string, p *pull, paths []string) (string, error) {
+// repository returns a depot whose HEAD is the clone's, and whose objects are the clone's own.
+func (c *checkout) repository(ctx context.Context) (*gitcommand.Repository, error) {
+	repo, err := gitcommand.New(ctx, c.clone)
+	if err != nil {
+		return nil, err
+	}
+	if err = repo.Lend(); err == nil {
+		err = os.WriteFile(filepath.Join(repo.Dir, "HEAD"), []byte(c.head+"\n"), 0o600)
+	}
+	if err != nil {
+		return nil, errors.Join(err, repo.Close())
+	}
+	return repo, nil
+}
+
+func (c *checkout) record(ctx context.Context, d *depot, p *pull, paths []string) (string, error) {
+	repo, err := c.repository(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer repo.Close()
+	// New objects are the clone's.
+	run := func(git gitcommand.Command, stdin string, args ...string) (string, error) {
+		git.Env = append(git.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(c.clone.Common, "objects"))
+		git.Stdin = strings.NewReader(stdin)
+		return git.Run(ctx, args...)
+	}
 	parents := []string{"-p", c.head}
-	if c.top {
-		if err := c.fetch(ctx, url, p.Head); err != nil {
+	if d.root {
+		if err := c.fetch(ctx, repo, d.remote, p.Head, run); err != nil {
 			return "", err
 		}
-		if _, err := c.git(ctx, nil, nil, "merge-base", "--is-ancestor", p.Head, c.head); err == nil {
+		if _, err := run(repo.Command(), "", "merge-base", "--is-ancestor", p.Head, c.head); err == nil {
 			return c.head, nil // committed by an interrupted run
 		}
 		parents = append(parents, "-p", p.Head)
 	}
-	dir, err := os.MkdirTemp("", "lab-pull-")
-	if err != nil {
-		return "", err
+	list := strings.Join(paths, "\x00") + "\x00"
+	own, theirs := repo.In(c.dir, filepath.Join(repo.Dir, "index")), repo.In(c.dir, c.clone.Index())
+	if filtered, err := run(theirs, list, "check-attr", "-z", "--stdin", "filter"); err != nil || hasFilter(filtered) {
+		return "", errors.Join(err, errors.New("a file has a filter, which lab does not run"))
 	}
-	defer os.RemoveAll(dir)
-	list := []byte(strings.Join(paths, "\x00") + "\x00")
-	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")}
 	update := []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}
-	if _, err := c.git(ctx, index, nil, "read-tree", c.head); err != nil {
+	if _, err := run(own, "", "read-tree", c.head); err != nil {
 		return "", err
 	}
-	if _, err := c.git(ctx, index, list, update...); err != nil {
+	if _, err := run(own, list, update...); err != nil {
 		return "", err
 	}
-	tree, err := c.git(ctx, index, nil, "write-tree")
+	tree, err := run(own, "", "write-tree")
 	if err != nil {
 		return "", err
 	}
-	if was, err := c.git(ctx, nil, nil, "rev-parse", c.head+"^{tree}"); err != nil || was == tree {
+	if was, err := run(own, "", "rev-parse", c.head+"^{tree}"); err != nil || was == tree {
 		return c.head, err
 	}
 	author, message := signed(p.commits)
-	commit, err := c.git(ctx, author, []byte(message), append([]string{"commit-tree", tree, "-F", "-"}, parents...)...)
+	signing := repo.Command()
+	signing.Env = append(signing.Env, author...)
+	for _, key := range []string{"user.name", "user.email", "user.useconfigonly", "author.name", "author.email", "committer.name", "committer.email"} {
+		if value := c.clone.Setting(key); value != "" {
+			signing.Config = append(signing.Config, key+"="+value)
+		}
+	}
+	commit, err := run(signing, message, append([]string{"commit-tree", tree, "-F", "-"}, parents...)...)
 	if err != nil {
 		return "", err
 	}
 	// Update the index first: a run killed in between leaves what looks like a staged commit.
-	if _, err := c.git(ctx, nil, list, update...); err != nil {
+	if _, err := run(theirs, list, update...); err != nil {
 		return "", err
 	}
-	_, err = c.git(ctx, nil, nil, "update-ref", "-m", "lab git pull", c.branch, commit, c.head)
+	_, err = c.clone.References(ctx, "update-ref", "-m", "lab git pull", c.branch, commit, c.head)
 	return commit, err
 }
 
-// fetch fetches the forge's commit without a ref.
-func (c *checkout) fetch(ctx context.Context, url, commit string) error {
-	if _, err := c.git(ctx, nil, nil, "cat-file", "-e", commit+"^{commit}"); err == nil {
+// hasFilter reports whether git check-attr names a driver.
+func hasFilter(out string) bool {
+	fields := strings.Split(out, "\x00")
+	for i := 2; i < len(fields); i += 3 { // path, attribute, value
+		if fields[i] != "unspecified" && fields[i] != "unset" {
+			return true
+		}
+	}
+	return false
+}
+
+// fetch fetches the forge's commit into the clone, without a ref.
+func (c *checkout) fetch(ctx context.Context, repo *gitcommand.Repository, from Remote, commit string, run func(gitcommand.Command, string, ...string) (string, error)) error {
+	if _, err := run(repo.Command(), "", "cat-file", "-e", commit+"^{commit}"); err == nil {
 		return nil
 	}
-	_, err := c.git(ctx, nil, nil, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", url, string(branchRef))
+	git := repo.Command()
+	git.Limit, git.Remote = carryLimit, from.remote()
+	_, err := run(git, "", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--", from.URL, from.branch())
 	return err
 }
 
 // signed returns author and message: those of a single pulled commit, else lab's with a list of the commits.
-func signed(commits []*object.Commit) (env []string, message string) {
+func signed(commits []commit) (env []string, message string) {
 	if len(commits) == 1 {
-		by := commits[0].Author
-		return []string{"GIT_AUTHOR_NAME=" + by.Name, "GIT_AUTHOR_EMAIL=" + by.Email, "GIT_AUTHOR_DATE=" + by.When.Format(time.RFC3339)}, commits[0].Message
+		by := commits[0]
+		return []string{"GIT_AUTHOR_NAME=" + by.Author, "GIT_AUTHOR_EMAIL=" + by.email, "GIT_AUTHOR_DATE=" + by.When.Format(time.RFC3339)}, by.Message
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "pull %s from the forge\n\n", count(len(commits), "commit"))
 	for _, c := range commits {
-		fmt.Fprintf(&b, "%s: %s\n", c.Author.Name, subject(c.Message))
+		fmt.Fprintf(&b, "%s: %s\n", c.Author, subject(c.Message))
 	}
 	return nil, b.String()
 }

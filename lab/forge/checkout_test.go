@@ -184,7 +184,7 @@ func TestPullCommitsOnce(t *testing.T) {
 	first, err := b.pull()
 	b.must(err)
 	notes.data, notes.kill = begun, nil // as if killed before the forge's ref was updated
-	b.git(b.remote.URL, "update-ref", string(lastRef), theirs+"~1")
+	b.git(b.remote.URL, "update-ref", lastRef, theirs+"~1")
 	again, err := b.pull()
 	b.must(err)
 	if again.Committed != first.Committed || len(again.Files) != 1 || len(again.Commits) != 1 || b.git(b.dir, "rev-parse", "HEAD") != first.Committed {

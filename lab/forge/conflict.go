@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"homelab/lab"
-	"homelab/lab/threeway"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
 // Notes persists the state of a pull until it is complete and its conflicts are resolved. *state.Dir implements it.
@@ -35,8 +32,10 @@ func (e entry) MarshalText() ([]byte, error) {
 	if e == (entry{}) {
 		return nil, nil
 	}
-	return []byte(e.Mode.String() + " " + e.Hash.String()), nil
+	return []byte(e.Mode + " " + e.Hash), nil
 }
+
+var entryText = regexp.MustCompile(`^0*([1-7][0-7]{4,5}) ([0-9a-f]{40})$`)
 
 // UnmarshalText parses an entry.
 func (e *entry) UnmarshalText(text []byte) error {
@@ -44,14 +43,12 @@ func (e *entry) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	mode, hash, ok := strings.Cut(string(text), " ")
-	if !ok || !plumbing.IsHash(hash) {
+	m := entryText.FindSubmatch(text)
+	if m == nil {
 		return fmt.Errorf("%q is not a tree entry", text)
 	}
-	var err error
-	e.Hash = plumbing.NewHash(hash)
-	e.Mode, err = filemode.New(mode)
-	return err
+	e.Mode, e.Hash = string(m[1]), string(m[2])
+	return nil
 }
 
 // journal returns the journal of the last pull into this folder, or nil.
@@ -131,7 +128,7 @@ func (j *journal) unresolved(tree Tree, up string) error {
 			continue
 		}
 		text, err := fs.ReadFile(tree.disk(), c.Path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !j.Over && plumbing.ComputeHash(plumbing.BlobObject, text) == c.Result.Hash {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !j.Over && blobHash(text) == c.Result.Hash {
 			continue
 		}
 		if err != nil {
@@ -159,6 +156,15 @@ func conflictError(message string, details []string, aside bool, up string) *lab
 	return e
 }
 
+// Starts of the first and last line of a conflict, as in Git.
+const (
+	markOurs   = "<<<<<<< " + labelOurs
+	markTheirs = ">>>>>>> " + labelTheirs
+
+	labelOurs   = "working tree"
+	labelTheirs = "forge "
+)
+
 // conflictsIn returns the line numbers, from 1, of a pull's conflict markers; that of an end marker if only that is
 // left.
 func conflictsIn(text string) []int {
@@ -166,9 +172,9 @@ func conflictsIn(text string) []int {
 	open := false
 	for i, line := range slices.Collect(strings.Lines(text)) {
 		switch {
-		case strings.HasPrefix(line, threeway.MarkOurs):
+		case strings.HasPrefix(line, markOurs):
 			found, open = append(found, i+1), true
-		case strings.HasPrefix(line, threeway.MarkTheirs):
+		case strings.HasPrefix(line, markTheirs):
 			if !open {
 				found = append(found, i+1)
 			}

@@ -16,7 +16,7 @@ import (
 func (b *bench) by(email, message string, texts map[string]string) {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: branchRef})
+	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: main})
 	b.must(err)
 	b.write(dir, texts)
 	w, err := repo.Worktree()

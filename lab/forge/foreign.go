@@ -16,11 +16,6 @@ import (
 	"homelab/lab/gitfiles"
 
 	"code.gitea.io/sdk/gitea"
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/config"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 const (
@@ -64,7 +59,7 @@ func (r Remote) Foreign(ctx context.Context, tree Tree) ([]ForeignCommit, error)
 	if err != nil {
 		return nil, err
 	}
-	branch, last := r.branch().String(), refs[lastRef.String()]
+	branch, last := r.branch(), refs[lastRef]
 	reached := sync.OnceValue(func() map[string]bool { return tree.reached() })
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
@@ -87,41 +82,44 @@ func (r Remote) Foreign(ctx context.Context, tree Tree) ([]ForeignCommit, error)
 	} else if len(others) == 0 && refs[branch] == last {
 		return nil, nil
 	}
-	store := newStore(nil)
-	specs := []config.RefSpec{"+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/lab/*:refs/lab/*"}
-	if err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags}); err != nil {
+	d, err := r.open(ctx, Tree{}, false)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--", r.URL}
+	if _, err := d.to().Run(ctx, append(args, "+refs/heads/*:"+seenRefs+"heads/*", "+refs/tags/*:"+seenRefs+"tags/*", "+refs/lab/*:"+seenRefs+"lab/*")...); err != nil {
 		return nil, fmt.Errorf("fetch from the forge: %w", err)
 	}
-	known := map[plumbing.Hash]bool{}
-	for hash := range reached() {
-		known[plumbing.NewHash(hash)] = true
-	}
 	var list []ForeignCommit
+	var known []string // their commits are listed, or not of others
+	if last != "" {
+		known = append(known, last)
+	}
 	// walk adds the commits of a reference that are not known yet, and makes them known.
-	walk := func(name, hash string, counts func(*object.Commit) bool) error {
-		c, err := commitOf(store, plumbing.NewHash(hash))
-		if c == nil || err != nil {
-			return err
+	walk := func(name string, counts func(commit) bool) error {
+		if _, err := d.Run(ctx, "rev-parse", "--quiet", "--verify", refs[name]+"^{commit}"); err != nil {
+			return nil //nolint:nilerr // a tag of something else
 		}
-		return object.NewCommitIterCTime(c, maps.Clone(known), nil).ForEach(func(c *object.Commit) error {
-			known[c.Hash] = true
-			if !counts(c) {
-				return nil
+		commits, err := d.log(ctx, "--diff-merges=first-parent", refs[name], known)
+		known = append(known, refs[name])
+		for _, c := range commits {
+			if !reached()[c.Hash] && !strings.HasSuffix(c.email, storyHost) && counts(c) {
+				list = append(list, ForeignCommit{Commit: c.Commit, Branch: shortName(name), Files: sorted(c.changed)})
 			}
-			files, err := touched(ctx, c)
-			list = append(list, ForeignCommit{Commit: summaries([]*object.Commit{c})[0], Branch: shortName(name), Files: files})
-			return err
-		})
+		}
+		return err
 	}
-	never := func(*object.Commit) bool { return false }
-	foreign := func(c *object.Commit) bool { return !strings.HasSuffix(c.Author.Email, storyHost) }
-	ahead := foreign
+	all := func(commit) bool { return true }
+	ahead := all
 	if tree.FS != nil {
-		ahead = func(c *object.Commit) bool { return lacks[c.Hash.String()] && foreign(c) }
+		ahead = func(c commit) bool { return lacks[c.Hash] }
 	}
-	err = errors.Join(walk(lastRef.String(), last, never), walk(branch, refs[branch], ahead))
+	if refs[branch] != "" {
+		err = walk(branch, ahead)
+	}
 	for _, name := range others {
-		err = errors.Join(err, walk(name, refs[name], foreign))
+		err = errors.Join(err, walk(name, all))
 	}
 	return list, err
 }
@@ -136,46 +134,6 @@ func (t Tree) reached() map[string]bool {
 		return nil
 	}
 	return clone.Reached()
-}
-
-// commitOf returns the commit of a reference, or nil if it has none.
-func commitOf(store storer.EncodedObjectStorer, hash plumbing.Hash) (*object.Commit, error) {
-	if tag, err := object.GetTag(store, hash); err == nil {
-		hash = tag.Target
-	}
-	c, err := object.GetCommit(store, hash)
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
-		return nil, nil
-	}
-	return c, err
-}
-
-// touched returns the paths that a commit changed from its first parent.
-func touched(ctx context.Context, c *object.Commit) ([]string, error) {
-	after, err := c.Tree()
-	if err != nil {
-		return nil, err
-	}
-	before := &object.Tree{}
-	if len(c.ParentHashes) > 0 {
-		parent, err := c.Parent(0)
-		if err != nil {
-			return nil, err
-		}
-		if before, err = parent.Tree(); err != nil {
-			return nil, err
-		}
-	}
-	changes, err := object.DiffTreeWithOptions(ctx, before, after, nil)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, change := range changes {
-		paths = append(paths, change.To.Name, change.From.Name)
-	}
-	slices.Sort(paths)
-	return slices.DeleteFunc(slices.Compact(paths), func(p string) bool { return p == "" }), nil
 }
 
 func shortName(ref string) string {
@@ -279,7 +237,7 @@ func (g *Gitea) placed(ctx context.Context, s State, repo *gitea.Repository, tre
 	}
 	former := g.of(Mirror{Name: repo.Name, Branch: repo.DefaultBranch}, s).remote(s)
 	refs, err := former.list(ctx)
-	if _, pushed := refs[lastRef.String()]; !pushed || err != nil {
+	if _, pushed := refs[lastRef]; !pushed || err != nil {
 		return nil, Tree{}, err
 	}
 	return &former, Tree{}, nil

@@ -17,7 +17,6 @@ import (
 	"homelab/lab/docker"
 
 	"code.gitea.io/sdk/gitea"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
 // Repository is the name of the estate's repository, owned by the admin user.
@@ -155,7 +154,7 @@ func (g *Gitea) client(ctx context.Context, s State, as gitea.ClientOption) (*gi
 
 func (g *Gitea) remote(s State) Remote {
 	return Remote{
-		URL: g.hostURL(s), Branch: g.branch, Auth: &githttp.BasicAuth{Username: g.creds.User, Password: g.creds.Password}, Notes: g.notes, Commands: g.commands, Now: time.Now,
+		URL: g.hostURL(s), Branch: g.branch, Auth: g.creds, Notes: g.notes, Commands: g.commands, Now: time.Now,
 		Unlock: g.unlock,
 	}
 }
@@ -231,7 +230,7 @@ func (g *Gitea) same(ctx context.Context, s State, tree Tree) (tip, bool, error)
 	if err != nil {
 		return tip{}, false, err
 	}
-	root, err := tree.hash()
+	root, err := tree.Hash()
 	return head, err == nil && root == head.tree, err
 }
 

@@ -11,14 +11,12 @@ import (
 	"testing"
 
 	"homelab/lab"
-
-	"github.com/go-git/go-git/v5/storage/memory"
 )
 
 // names returns the files that a push would contain.
 func (b *bench) names() []string {
 	b.t.Helper()
-	got, err := b.tree().read(memory.NewStorage())
+	got, err := b.tree().read()
 	b.must(err)
 	return slices.Sorted(maps.Keys(got))
 }
@@ -74,7 +72,7 @@ func TestUnreadableIgnoreFile(t *testing.T) {
 	for _, dir := range []string{outer, b.dir} {
 		file := filepath.Join(dir, ".gitignore")
 		b.must(os.Symlink(filepath.Join(outer, "patterns"), file))
-		_, err := b.tree().read(memory.NewStorage())
+		_, err := b.tree().read()
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Code != "unreadable" || e.Cure == "" {
 			t.Errorf("%s: error %v", file, err)

@@ -1,22 +1,20 @@
 package forge
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"homelab/lab"
-	"homelab/lab/threeway"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // Effects of a pull on a file.
@@ -46,16 +44,18 @@ type change struct {
 
 // incoming computes the effect of a pull, file by file.
 type incoming struct {
-	store              storer.EncodedObjectStorer
+	depot              *depot
 	tree               Tree
 	base, ours, theirs files
-	head               plumbing.Hash
-	removed            map[string]bool // by this pull
+	head               string
+	texts              map[string][]byte // of the forge's blobs
+	removed            map[string]bool   // by this pull
 }
 
 // changes returns the changes for paths, in order.
-func (in *incoming) changes(paths []string) ([]change, error) {
+func (in *incoming) changes(ctx context.Context, paths []string) ([]change, error) {
 	in.removed = map[string]bool{}
+	wanted := map[string]bool{}
 	for _, p := range paths {
 		if err := local(p); err != nil {
 			return nil, err
@@ -63,10 +63,19 @@ func (in *incoming) changes(paths []string) ([]change, error) {
 		if _, there := in.theirs[p]; !there && in.ours[p] == in.base[p] {
 			in.removed[p] = true
 		}
+		for _, e := range []entry{in.base[p], in.theirs[p]} {
+			if e.Hash != "" && e.Mode != modeModule {
+				wanted[e.Hash] = true
+			}
+		}
+	}
+	var err error
+	if in.texts, err = in.depot.blobs(ctx, wanted); err != nil {
+		return nil, err
 	}
 	var list []change
 	for _, p := range paths {
-		c, err := in.change(p)
+		c, err := in.change(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}
@@ -91,12 +100,12 @@ func local(name string) error {
 }
 
 // change decides about a path that others changed and that differs in the working tree.
-func (in *incoming) change(p string) (change, error) {
+func (in *incoming) change(ctx context.Context, p string) (change, error) {
 	base, ours, theirs := in.base[p], in.ours[p], in.theirs[p]
 	c := change{Path: p, Was: ours, Theirs: theirs, Result: ours, Did: Kept}
 	none := entry{}
 	switch {
-	case theirs.Mode == filemode.Submodule:
+	case theirs.Mode == modeModule:
 		c.Note = "submodules are not pulled"
 		return c, nil
 	case theirs == none && ours == base:
@@ -109,7 +118,7 @@ func (in *incoming) change(p string) (change, error) {
 		at, why, err := in.blocked(p)
 		if err == nil && at == "" { // the next push would delete an ignored file from the forge
 			var ignored bool
-			if ignored, err = in.tree.ignores(p); ignored {
+			if ignored, err = in.tree.ignores(ctx, p); ignored {
 				at, why = p, "it is ignored here"
 			}
 		}
@@ -128,11 +137,11 @@ func (in *incoming) change(p string) (change, error) {
 		c.Did, c.Result = Took, theirs
 		return c, nil
 	}
-	return in.merge(c)
+	return in.merge(ctx, c)
 }
 
 // merge decides about a file that both sides changed.
-func (in *incoming) merge(c change) (change, error) {
+func (in *incoming) merge(ctx context.Context, c change) (change, error) {
 	base, ours, theirs := in.base[c.Path], c.Was, c.Theirs
 	if !isFile(ours) || !isFile(theirs) {
 		return in.aside(c, c.Path, "one is a symbolic link, the other is not")
@@ -152,46 +161,57 @@ func (in *incoming) merge(c change) (change, error) {
 		c.Result.Hash = theirs.Hash
 		return c, nil
 	}
-	var texts [3]string
-	for i, e := range []entry{base, ours, theirs} {
-		text, err := in.content(e)
-		if err != nil {
-			return c, err
-		}
-		if threeway.Binary(text) {
-			c.Result = ours
-			return in.aside(c, c.Path, "not text, changed on both sides")
-		}
-		texts[i] = string(text)
+	mine, err := fs.ReadFile(in.tree.disk(), c.Path)
+	if err == nil && blobHash(mine) != ours.Hash {
+		err = changedMeanwhile(c.Path)
 	}
-	text, conflicts := threeway.Merge(texts[0], texts[1], texts[2], in.head.String()[:7])
-	if conflicts > 0 {
+	if err != nil {
+		return c, err
+	}
+	texts := [3][]byte{mine, in.texts[base.Hash], in.texts[theirs.Hash]}
+	if slices.ContainsFunc(texts[:], binary) {
+		c.Result = ours
+		return in.aside(c, c.Path, "not text, changed on both sides")
+	}
+	conflict := false
+	if c.text, conflict, err = in.depot.merge(ctx, texts, labelTheirs+in.head[:7]); err != nil {
+		return c, err
+	}
+	if conflict {
 		c.Did = Conflict
 	}
-	c.text = []byte(text)
-	c.Result.Hash = plumbing.ComputeHash(plumbing.BlobObject, c.text)
+	c.Result.Hash = blobHash(c.text)
 	return c, nil
 }
 
-func isFile(e entry) bool {
-	return e.Mode == filemode.Regular || e.Mode == filemode.Executable || e.Mode == filemode.Deprecated
+// merge merges ours and theirs, line by line, and reports whether there are conflicts.
+func (d *depot) merge(ctx context.Context, texts [3][]byte, label string) ([]byte, bool, error) {
+	args := []string{"merge-file", "--quiet", "--stdout", "-L", labelOurs, "-L", "base", "-L", label}
+	for i, text := range texts {
+		file := filepath.Join(d.Dir, fmt.Sprintf("merge-%d", i))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return nil, false, err
+		}
+		args = append(args, file)
+	}
+	var out bytes.Buffer
+	err := d.Command().Pipe(ctx, &out, args...)
+	const failed = 255 // other codes are the number of conflicts
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 && exit.ExitCode() < failed {
+		return out.Bytes(), true, nil
+	}
+	return out.Bytes(), false, err
 }
 
-// content returns a file's text; empty for no file.
-func (in *incoming) content(e entry) ([]byte, error) {
-	if e == (entry{}) {
-		return nil, nil
-	}
-	blob, err := object.GetBlob(in.store, e.Hash)
-	if err != nil {
-		return nil, err
-	}
-	r, err := blob.Reader()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return io.ReadAll(r)
+// binary is Git's heuristic.
+func binary(text []byte) bool {
+	const looked = 8000
+	return bytes.IndexByte(text[:min(len(text), looked)], 0) >= 0
+}
+
+func isFile(e entry) bool {
+	return e.Mode == modeFile || e.Mode == modeExecutable || e.Mode == modeOld
 }
 
 // blocked returns the path that prevents the creation of a file (it or a parent) and the reason, or empty strings.
@@ -275,8 +295,8 @@ func entryOn(fsys fs.FS, p string) (entry, error) {
 		return entry{}, err
 	}
 	mode, text, err := content(fsys, p, fs.FileInfoToDirEntry(info))
-	if err != nil || mode == filemode.Empty {
-		return entry{Mode: filemode.Dir}, err
+	if err != nil || mode == "" {
+		return entry{Mode: modeFolder}, err
 	}
-	return entry{plumbing.ComputeHash(plumbing.BlobObject, text), mode}, nil
+	return entry{blobHash(text), mode}, nil
 }

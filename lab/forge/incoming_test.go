@@ -10,9 +10,6 @@ import (
 	"testing"
 
 	"homelab/lab"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
 // A pull explains unobvious results.
@@ -79,7 +76,7 @@ func (f failing) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // An unreadable path does not count as free: it might hide a file.
 func TestPullUnreadablePath(t *testing.T) {
-	theirs := entry{plumbing.ComputeHash(plumbing.BlobObject, []byte("9\n")), filemode.Regular}
+	theirs := entry{blobHash([]byte("9\n")), modeFile}
 	for fails, p := range map[string]string{"new": "new", "dir": "dir/new", "dir/sub": "dir", "new.forge": "new"} {
 		dir := t.TempDir()
 		for _, d := range []string{"dir/sub"} {
@@ -93,7 +90,7 @@ func TestPullUnreadablePath(t *testing.T) {
 		if fails == "new.forge" {
 			_, err = in.aside(c, p, "it is there")
 		} else {
-			_, err = in.change(p)
+			_, err = in.change(t.Context(), p)
 		}
 		if !errors.Is(err, errInput) {
 			t.Errorf("%s unreadable, %s: %v", fails, p, err)

@@ -10,10 +10,6 @@ import (
 	"strings"
 
 	"homelab/lab"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // PullResult is the result of a pull.
@@ -39,8 +35,7 @@ type PulledFile struct {
 type pull struct {
 	incoming
 	journal
-	commits []*object.Commit
-	target  *object.Commit
+	commits []commit
 }
 
 // Pull pulls commits of others into the working tree, file by file: their changes are taken, changes of both sides are
@@ -59,29 +54,48 @@ func (r Remote) Pull(ctx context.Context, tree Tree, dry bool) (PullResult, erro
 	if err != nil {
 		return PullResult{}, err
 	}
-	store := newStore(nil)
-	ours, err := tree.read(store)
+	res, lent, err := r.pullAt(ctx, tree, dry, begun, true)
+	var known *lab.Error
+	if err != nil && lent && !errors.As(err, &known) && ctx.Err() == nil && res.Commit == "" { // the clone may be incomplete
+		res, _, err = r.pullAt(ctx, tree, dry, begun, false)
+	}
+	return res, err
+}
+
+// pullAt pulls, with the history of the estate's repository if lend is set. The result has no commit if nothing was begun.
+func (r Remote) pullAt(ctx context.Context, tree Tree, dry bool, begun *journal, lend bool) (PullResult, bool, error) {
+	ours, err := tree.read()
 	if err != nil {
-		return PullResult{}, err
+		return PullResult{}, false, err
 	}
-	seen, err := r.fetch(ctx, store)
-	if err != nil || seen.head == nil {
-		return PullResult{}, err
-	}
-	p, err := newPull(store, tree, seen, ours, begun)
+	d, err := r.open(ctx, tree, lend)
 	if err != nil {
-		return PullResult{}, err
+		return PullResult{}, false, err
 	}
+	defer d.Close()
+	if err := d.fetch(ctx, 0); err != nil || d.head == "" {
+		return PullResult{}, d.lent, err
+	}
+	p, err := newPull(ctx, d, tree, ours, begun)
+	if err != nil {
+		return PullResult{}, d.lent, err
+	}
+	res, err := r.finish(ctx, d, p, dry)
+	return res, d.lent, err
+}
+
+// finish writes a planned pull.
+func (r Remote) finish(ctx context.Context, d *depot, p *pull, dry bool) (PullResult, error) {
 	if dry {
 		return p.result(), nil
 	}
 	if len(p.Changes) == 0 {
-		if err := r.remember(ctx, seen, p.target.Hash); err != nil {
+		if err := d.remember(ctx, d.history, p.Head); err != nil {
 			return PullResult{}, err
 		}
 		return p.result(), r.note(nil)
 	}
-	around := openCheckout(ctx, tree)
+	around := openCheckout(ctx, p.tree)
 	if err := around.dirty(ctx, p.Changes); err != nil {
 		around.refuse(err.Error(), "git status")
 	}
@@ -92,9 +106,9 @@ func (r Remote) Pull(ctx context.Context, tree Tree, dry bool) (PullResult, erro
 		return PullResult{}, err
 	}
 	res := p.result()
-	res.Committed = around.commit(ctx, r.URL, p)
+	res.Committed = around.commit(ctx, d, p)
 	res.Reason, res.Next = around.reason, around.next
-	if err := r.remember(ctx, seen, p.target.Hash); err != nil {
+	if err := d.remember(ctx, d.history, p.Head); err != nil {
 		return res, err
 	}
 	return res, r.end(p, res)
@@ -128,38 +142,32 @@ func (r Remote) begun(tree Tree, dry bool) (*journal, error) {
 	return j, nil
 }
 
-func newPull(store storer.EncodedObjectStorer, tree Tree, seen history, ours files, begun *journal) (*pull, error) {
+func newPull(ctx context.Context, d *depot, tree Tree, ours files, begun *journal) (*pull, error) {
 	var done []change
-	around := tree
+	seen, own := d.history, d.own
 	if begun != nil {
-		was, ok, err := begun.history(store, seen)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			seen, around = was, Tree{} // the interrupted run's commit does not count as pulled
+		if was, ok := begun.history(ctx, d); ok {
+			var err error
+			seen, own = was, "" // the interrupted run's commit does not count as pulled
 			if done, err = begun.done(tree); err != nil {
 				return nil, err
 			}
 		}
 	}
-	theirs, err := filesOf(seen.head)
+	theirs, err := d.files(ctx, seen.head)
 	if err != nil {
 		return nil, err
 	}
-	a, err := seen.ahead(around, ours, theirs)
+	a, err := d.ahead(ctx, seen, own, ours, theirs)
 	if err != nil {
 		return nil, err
 	}
-	p := &pull{commits: a.commits, target: seen.head, journal: journal{Dir: tree.Dir, Head: seen.head.Hash.String()}}
-	if a.base != nil {
-		p.Base = a.base.Hash.String()
-	}
-	p.incoming = incoming{store: store, tree: tree, base: a.files, ours: ours, theirs: theirs, head: seen.head.Hash}
+	p := &pull{commits: a.commits, journal: journal{Dir: tree.Dir, Base: a.base, Head: seen.head}}
+	p.incoming = incoming{depot: d, tree: tree, base: a.files, ours: ours, theirs: theirs, head: seen.head}
 	paths := slices.DeleteFunc(a.paths, func(path string) bool {
 		return slices.ContainsFunc(done, func(c change) bool { return c.Path == path || c.Aside == path })
 	})
-	if p.Changes, err = p.changes(paths); err != nil {
+	if p.Changes, err = p.changes(ctx, paths); err != nil {
 		return nil, err
 	}
 	if len(done) == 0 {
@@ -171,28 +179,22 @@ func newPull(store storer.EncodedObjectStorer, tree Tree, seen history, ours fil
 	for _, c := range p.Changes {
 		a.paths = append(a.paths, c.Path)
 	}
-	others, err := seen.others()
-	if err == nil {
-		p.commits, err = a.authors(others)
-	}
+	others, err := d.others(ctx, seen)
+	p.commits = a.authors(others)
 	return p, err
 }
 
 // history returns the state of the forge when the pull began, as far as it still exists.
-func (j *journal) history(store storer.EncodedObjectStorer, now history) (was history, ok bool, err error) {
-	if was.head, err = object.GetCommit(store, plumbing.NewHash(j.Head)); err != nil {
-		return now, false, nil // the branch was rewritten
+func (j *journal) history(ctx context.Context, d *depot) (history, bool) {
+	has := func(commit string) bool {
+		_, err := d.Run(ctx, "cat-file", "-e", commit+"^{commit}")
+		return err == nil
 	}
-	if ok, err = was.head.IsAncestor(now.head); err != nil || !ok {
-		return now, false, err
+	was := history{head: j.Head, last: j.Base}
+	if !d.is(ctx, was.head, d.head) || was.last != "" && !has(was.last) { // the branch was rewritten
+		return d.history, false
 	}
-	if j.Base == "" {
-		return was, true, nil
-	}
-	if was.last, err = object.GetCommit(store, plumbing.NewHash(j.Base)); err != nil {
-		return now, false, nil
-	}
-	return was, true, nil
+	return was, true
 }
 
 // done returns the changes that were already written.

@@ -164,7 +164,7 @@ func TestPull(t *testing.T) {
 			if after := onDisk(t, b.dir); !maps.Equal(after, want) {
 				t.Errorf("on disk are %q, want %q", after, want)
 			}
-			if last := b.git(b.remote.URL, "rev-parse", string(lastRef)); last != head || got.Commit != head {
+			if last := b.git(b.remote.URL, "rev-parse", lastRef); last != head || got.Commit != head {
 				t.Errorf("last is %s, result %+v, want %s", last, got, head)
 			}
 			if test.conflict {
@@ -306,6 +306,19 @@ func TestPullIntoEmbeddedEstate(t *testing.T) {
 	}
 }
 
+// planned returns a planned pull, and what ends it.
+func (b *bench) planned() (*pull, func()) {
+	b.t.Helper()
+	ours, err := b.tree().read()
+	b.must(err)
+	d, err := b.remote.open(b.t.Context(), b.tree(), true)
+	b.must(err)
+	b.must(d.fetch(b.t.Context(), 0))
+	p, err := newPull(b.t.Context(), d, b.tree(), ours, nil)
+	b.must(err)
+	return p, func() { b.must(d.Close()) }
+}
+
 var errKilled = errors.New("killed")
 
 // A killed pull can be resumed at any point with the same result; until then, pushes are rejected.
@@ -339,14 +352,9 @@ func TestPullKilled(t *testing.T) {
 		notes.kill = nil
 		var j journal
 		b.must(notes.LoadPull(&j))
-		store := newStore(nil)
-		ours, err := b.tree().read(store)
-		b.must(err)
-		seen, err := b.remote.fetch(t.Context(), store)
-		b.must(err)
-		p, err := newPull(store, b.tree(), seen, ours, nil)
-		b.must(err)
+		p, done := b.planned()
 		b.must(p.write(p.Changes[:written]))
+		done()
 		if written < len(j.Changes) {
 			b.write(b.dir, map[string]string{temporary(j.Changes[written].Path): "half"})
 		}

@@ -3,15 +3,9 @@ package forge
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
-	"time"
+	"maps"
 
 	"homelab/lab"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // Author of lab's commits, with a domain that cannot receive mail.
@@ -52,61 +46,90 @@ func (r Remote) Push(ctx context.Context, tree Tree, message string) (PushResult
 	}
 }
 
-// share pushes with the history of the estate's repository if possible, else without.
+// share pushes with the history of the estate's repository if possible, else without: it may be incomplete.
 func (r Remote) share(ctx context.Context, tree Tree, message string) (PushResult, error) {
-	limited, cancel := context.WithTimeout(ctx, shareTimeout)
-	defer cancel()
-	if own := tree.own(limited); own != nil {
-		res, err := r.push(limited, tree, message, own)
-		var moved *movedError
-		var refused *lab.Error
-		if err == nil || errors.As(err, &moved) || errors.As(err, &refused) || ctx.Err() != nil {
-			return res, err
-		}
+	d, err := r.open(ctx, tree, true)
+	if err != nil {
+		return PushResult{}, err
 	}
-	return r.push(ctx, tree, message, nil)
+	lent := d.lent
+	res, err := d.pushed(ctx, tree, message)
+	var moved *movedError
+	var refused *lab.Error
+	if err == nil || !lent || errors.As(err, &moved) || errors.As(err, &refused) || ctx.Err() != nil {
+		return res, err
+	}
+	if d, err = r.open(ctx, tree, false); err != nil {
+		return PushResult{}, err
+	}
+	return d.pushed(ctx, tree, message)
 }
 
-func (r Remote) push(ctx context.Context, tree Tree, message string, own *ownHistory) (PushResult, error) {
-	store, err := own.store()
+// pushed pushes the working tree and closes the depot.
+func (d *depot) pushed(ctx context.Context, tree Tree, message string) (PushResult, error) {
+	defer d.Close()
+	from := tree.Listed()
+	ours, err := read(from)
 	if err != nil {
 		return PushResult{}, err
 	}
-	ours, err := tree.read(store)
+	if err := d.fetch(ctx, 0); err != nil {
+		return PushResult{}, err
+	}
+	theirs, err := d.files(ctx, d.head)
 	if err != nil {
 		return PushResult{}, err
 	}
-	root, err := ours.write(store)
+	if d.head != "" && maps.Equal(ours, theirs) {
+		return PushResult{Commit: d.head}, nil
+	}
+	if err := d.safe(ctx, ours, theirs); err != nil {
+		return PushResult{}, err
+	}
+	root, err := d.store(ctx, from, ours, theirs)
 	if err != nil {
 		return PushResult{}, err
 	}
-	seen, err := r.fetch(ctx, store)
-	if err != nil {
-		return PushResult{}, err
-	}
-	if seen.head != nil && seen.head.TreeHash == root {
-		return PushResult{Commit: seen.head.Hash.String()}, nil
-	}
-	theirs, err := filesOf(seen.head)
-	if err != nil {
-		return PushResult{}, err
-	}
-	if err := r.safe(seen, tree, ours, theirs); err != nil {
-		return PushResult{}, err
-	}
-	commit, err := own.tip(store, seen, root)
-	if err != nil {
-		return PushResult{}, err
-	}
-	if commit.IsZero() {
-		if commit, err = seen.commit(store, root, message, r.Now(), own.parents(store, seen)); err != nil {
+	commit := d.tip(ctx, root)
+	if commit == "" {
+		if commit, err = d.commit(ctx, root, message, d.remote.Now(), d.parents(ctx)); err != nil {
 			return PushResult{}, err
 		}
 	}
-	if err := r.send(ctx, store, seen, commit); err != nil {
-		return PushResult{}, r.moved(ctx, seen, err)
+	updates := []update{{d.remote.branch(), d.head, commit}}
+	if d.last != commit {
+		updates = append(updates, update{lastRef, d.last, commit})
 	}
-	return PushResult{Commit: commit.String(), Changed: changed(theirs, ours), Pushed: true}, nil
+	if err := d.push(ctx, updates...); err != nil {
+		return PushResult{}, d.moved(ctx, err)
+	}
+	return PushResult{Commit: commit, Changed: changed(theirs, ours), Pushed: true}, nil
+}
+
+// shares reports whether the history of the estate's repository is the estate's.
+func (d *depot) shares() bool { return d.lent && d.root && d.own != "" }
+
+// tip returns the commit that is checked out if the forge's branch can fast-forward to it and it equals the working tree, else "".
+func (d *depot) tip(ctx context.Context, root string) string {
+	if !d.shares() || d.head != "" && !d.is(ctx, d.head, d.own) {
+		return ""
+	}
+	if tree, err := d.Run(ctx, "rev-parse", "--verify", d.own+"^{tree}"); err != nil || tree != root {
+		return ""
+	}
+	return d.own
+}
+
+// parents returns the parents of a commit: the forge's head, and what is checked out, unless the forge has it.
+func (d *depot) parents(ctx context.Context) []string {
+	var list []string
+	if d.head != "" {
+		list = append(list, d.head)
+	}
+	if d.shares() && !d.is(ctx, d.own, d.head) {
+		list = append(list, d.own)
+	}
+	return list
 }
 
 // movedError is the error of a push that lost a race.
@@ -117,9 +140,9 @@ func (e *movedError) Unwrap() error { return e.err }
 
 // moved checks whether a push failed because another was faster. Servers word that differently, so the branch is
 // compared.
-func (r Remote) moved(ctx context.Context, seen history, err error) error {
-	head, _, rerr := r.refs(ctx)
-	if rerr != nil || seen.head == nil && head.IsZero() || seen.head != nil && head == seen.head.Hash {
+func (d *depot) moved(ctx context.Context, err error) error {
+	head, rerr := d.remote.head(ctx)
+	if rerr != nil || head == d.head {
 		return err
 	}
 	return &movedError{err}
@@ -127,33 +150,22 @@ func (r Remote) moved(ctx context.Context, seen history, err error) error {
 
 // Diff returns the paths that a push would change, sorted.
 func (r Remote) Diff(ctx context.Context, tree Tree) ([]string, error) {
-	store := newStore(nil)
-	ours, err := tree.read(store)
+	ours, err := tree.read()
 	if err != nil {
 		return nil, err
 	}
+	d, err := r.open(ctx, Tree{}, false)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
 	const headAlone = 1
-	seen, err := r.fetchDepth(ctx, store, headAlone)
-	if err != nil {
+	if err := d.fetch(ctx, headAlone); err != nil {
 		return nil, err
 	}
-	theirs, err := filesOf(seen.head)
+	theirs, err := d.files(ctx, d.head)
 	if err != nil {
 		return nil, err
 	}
 	return changed(theirs, ours), nil
-}
-
-func (h history) commit(store storer.EncodedObjectStorer, root plumbing.Hash, message string, now time.Time, more []plumbing.Hash) (plumbing.Hash, error) {
-	who := object.Signature{Name: "lab", Email: authorEmail, When: now}
-	c := &object.Commit{Author: who, Committer: who, Message: strings.TrimRight(message, "\n") + "\n", TreeHash: root}
-	if h.head != nil {
-		c.ParentHashes = []plumbing.Hash{h.head.Hash}
-	}
-	c.ParentHashes = slices.Concat(c.ParentHashes, more)
-	o := store.NewEncodedObject()
-	if err := c.Encode(o); err != nil {
-		return plumbing.ZeroHash, err
-	}
-	return store.SetEncodedObject(o)
 }

@@ -2,7 +2,7 @@ package forge
 
 import (
 	"errors"
-	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,10 +16,10 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/memory"
 )
+
+const main = plumbing.ReferenceName(heads + Branch)
 
 // bench has a bare repository in place of the forge, a working tree, and another user.
 type bench struct {
@@ -35,7 +35,7 @@ func newBench(t *testing.T) *bench {
 	bare := filepath.Join(t.TempDir(), "estate.git")
 	repo, err := git.PlainInit(bare, true)
 	b.must(err)
-	b.must(repo.Storer.SetReference(plumbing.NewSymbolicReference(plumbing.HEAD, branchRef)))
+	b.must(repo.Storer.SetReference(plumbing.NewSymbolicReference(plumbing.HEAD, main)))
 	cfg, err := repo.Config()
 	b.must(err)
 	cfg.Raw.Section("receive").SetOption("fsckObjects", "true") // have git itself check the objects
@@ -76,7 +76,7 @@ func (b *bench) push() (PushResult, error) {
 func (b *bench) other(message string, texts map[string]string) plumbing.Hash {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: branchRef})
+	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: main})
 	b.must(err)
 	b.write(dir, texts)
 	hash := commitAll(b, repo, message)
@@ -98,27 +98,23 @@ func commitAll(b *bench, repo *git.Repository, message string) plumbing.Hash {
 // held returns the files of the forge's branch and its commits' subjects, newest first.
 func (b *bench) held() (map[string]string, []string) {
 	b.t.Helper()
-	store := memory.NewStorage()
-	h, err := b.remote.fetch(b.t.Context(), store)
+	files, err := b.remote.Files(b.t.Context())
 	b.must(err)
 	got := map[string]string{}
-	all, err := filesOf(h.head)
-	b.must(err)
-	for name, e := range all {
-		blob, err := object.GetBlob(store, e.Hash)
-		b.must(err)
-		r, err := blob.Reader()
-		b.must(err)
-		text, err := io.ReadAll(r)
-		b.must(err)
-		got[name] = string(text)
+	if files == nil {
+		return got, nil
 	}
+	b.must(fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, name)
+		got[name] = string(text)
+		return err
+	}))
 	var subjects []string
-	if h.head != nil {
-		b.must(object.NewCommitIterCTime(h.head, nil, nil).ForEach(func(c *object.Commit) error {
-			subjects = append(subjects, strings.TrimSpace(c.Message))
-			return nil
-		}))
+	for line := range strings.Lines(b.git(b.remote.URL, "log", "--format=%s", Branch)) {
+		subjects = append(subjects, strings.TrimSpace(line))
 	}
 	return got, subjects
 }
@@ -215,7 +211,7 @@ func TestPushAfterGitPull(t *testing.T) {
 	b.must(err)
 	b.other("theirs", map[string]string{"a": "9\n"})
 	b.must(os.RemoveAll(b.dir))
-	_, err = git.PlainClone(b.dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: branchRef})
+	_, err = git.PlainClone(b.dir, false, &git.CloneOptions{URL: b.remote.URL, ReferenceName: main})
 	b.must(err)
 	b.write(b.dir, map[string]string{"a": "10\n"})
 	got, err := b.push()
@@ -232,7 +228,7 @@ func TestPushAfterForcePush(t *testing.T) {
 	_, err := b.push()
 	b.must(err)
 	dir := t.TempDir()
-	repo, err := git.PlainInitWithOptions(dir, &git.PlainInitOptions{InitOptions: git.InitOptions{DefaultBranch: branchRef}})
+	repo, err := git.PlainInitWithOptions(dir, &git.PlainInitOptions{InitOptions: git.InitOptions{DefaultBranch: main}})
 	b.must(err)
 	b.write(dir, map[string]string{"a": "1\n", "z": "z\n"})
 	commitAll(b, repo, "rewritten")
@@ -258,7 +254,7 @@ func TestFirstPushOntoForeignCommits(t *testing.T) {
 	b.must(err)
 	bare, err := git.PlainOpen(b.remote.URL)
 	b.must(err)
-	b.must(bare.Storer.RemoveReference(lastRef))
+	b.must(bare.Storer.RemoveReference(plumbing.ReferenceName(lastRef)))
 	b.write(b.dir, map[string]string{"a": "2\n"})
 	if _, err := b.push(); err == nil {
 		t.Error("overwrote unknown commits")
@@ -300,14 +296,13 @@ func TestTreeModes(t *testing.T) {
 	b.must(os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
 	b.must(os.Symlink("run.sh", filepath.Join(b.dir, "link")))
 	b.must(os.Mkdir(filepath.Join(b.dir, "empty"), 0o755))
-	store := memory.NewStorage()
-	got, err := b.tree().read(store)
+	got, err := b.tree().read()
 	b.must(err)
 	want := []string{".gitignore", "foo", "foo.d/1", "keep.log", "link", "run.sh", "x/.gitignore", "x/build", "x/top"}
 	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
 		t.Errorf("committed are\n%q, want\n%q", names, want)
 	}
-	for name, mode := range map[string]filemode.FileMode{"link": filemode.Symlink, "run.sh": filemode.Executable, "foo": filemode.Regular} {
+	for name, mode := range map[string]string{"link": modeLink, "run.sh": modeExecutable, "foo": modeFile} {
 		if got[name].Mode != mode {
 			t.Errorf("%s has mode %s, want %s", name, got[name].Mode, mode)
 		}

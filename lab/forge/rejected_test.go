@@ -64,9 +64,9 @@ func TestPushRepeatedly(t *testing.T) {
 		b.write(b.dir, map[string]string{"a": text})
 		res, err := b.push()
 		b.must(err)
-		head, last, err := b.remote.refs(t.Context())
+		refs, err := b.remote.list(t.Context())
 		b.must(err)
-		if head.String() != res.Commit || last != head {
+		if head, last := refs[heads+Branch], refs[lastRef]; head != res.Commit || last != head {
 			t.Errorf("the branch is at %s, last at %s, want %s", head, last, res.Commit)
 		}
 		if at, err := b.remote.head(t.Context()); err != nil || at != res.Commit {
@@ -110,7 +110,7 @@ func TestIgnoresOneName(t *testing.T) {
 	b := newBench(t)
 	b.write(b.dir, map[string]string{".gitignore": "out/\n*.log\n", "d/.gitignore": "*.tmp\n"})
 	for name, want := range map[string]bool{"out": false, "out/x": true, "d/out/x/y": true, "d/x.tmp": true, "x.tmp": false, "d/e.log": true, "d/e.log/f": true, "d/e": false} {
-		if got, err := b.tree().ignores(name); err != nil || got != want {
+		if got, err := b.tree().ignores(t.Context(), name); err != nil || got != want {
 			t.Errorf("%s is ignored: %t, %v", name, got, err)
 		}
 	}

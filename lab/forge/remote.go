@@ -1,37 +1,34 @@
 package forge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing/fstest" // an in-memory fs.FS; it does not import package testing
 	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/config"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	"github.com/go-git/go-git/v5/storage"
-	"github.com/go-git/go-git/v5/storage/memory"
+	"homelab/lab/gitcommand"
 )
 
 // Branch is the branch that engines follow.
 const Branch = "main"
 
-const branchRef = plumbing.ReferenceName("refs/heads/" + Branch)
+const heads = "refs/heads/"
 
 // lastRef records the commit that the working tree last had, by push or pull. It is stored in the forge, so that it
 // moves with the repository.
-const lastRef = plumbing.ReferenceName("refs/lab/last")
+const lastRef = "refs/lab/last"
 
 // Remote is the forge's repository over Git.
 type Remote struct {
 	URL      string
-	Branch   string               // that engines follow; default Branch
-	Auth     transport.AuthMethod // may be nil
-	Notes    Notes                // of pulls; may be nil
+	Branch   string      // that engines follow; default Branch
+	Auth     Credentials // may be empty
+	Notes    Notes       // of pulls; may be nil
 	Commands Commands
 	Now      func() time.Time
 
@@ -39,8 +36,11 @@ type Remote struct {
 	Unlock func(ctx context.Context) (bool, error)
 }
 
-func (r Remote) branch() plumbing.ReferenceName {
-	return plumbing.NewBranchReferenceName(cmp.Or(r.Branch, Branch))
+// branch returns the full name of the branch.
+func (r Remote) branch() string { return heads + cmp.Or(r.Branch, Branch) }
+
+func (r Remote) remote() gitcommand.Remote {
+	return gitcommand.Remote{URL: r.URL, User: r.Auth.User, Password: r.Auth.Password}
 }
 
 // Commands are command lines for cures. The zero value is for a lab that needs no flags.
@@ -52,110 +52,83 @@ type Commands struct {
 func (r Remote) cure() string { return cmp.Or(r.Commands.Pull, "lab git pull") }
 func (r Remote) up() string   { return cmp.Or(r.Commands.Up, "lab up") }
 
-// history holds the commits of the forge; nil if missing.
-type history struct {
-	head *object.Commit
-	last *object.Commit // last commit pushed or pulled by lab
-}
-
-// layered is an in-memory repository on top of a read-only one.
-type layered struct {
-	*memory.Storage
-	below storer.EncodedObjectStorer // may be nil
-}
-
-func newStore(below storer.EncodedObjectStorer) *layered {
-	return &layered{Storage: memory.NewStorage(), below: below}
-}
-
-// EncodedObject looks in memory, then below.
-func (l *layered) EncodedObject(kind plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
-	o, err := l.Storage.EncodedObject(kind, h)
-	if errors.Is(err, plumbing.ErrObjectNotFound) && l.below != nil {
-		return l.below.EncodedObject(kind, h)
-	}
-	return o, err
-}
-
-// HasEncodedObject looks in memory, then below.
-func (l *layered) HasEncodedObject(h plumbing.Hash) error {
-	err := l.Storage.HasEncodedObject(h)
-	if err != nil && l.below != nil {
-		return l.below.HasEncodedObject(h)
-	}
-	return err
-}
-
-// EncodedObjectSize looks in memory, then below.
-func (l *layered) EncodedObjectSize(h plumbing.Hash) (int64, error) {
-	n, err := l.Storage.EncodedObjectSize(h)
-	if err != nil && l.below != nil {
-		return l.below.EncodedObjectSize(h)
-	}
-	return n, err
-}
-
-func (r Remote) at(store storage.Storer) *git.Remote {
-	return git.NewRemote(store, &config.RemoteConfig{Name: git.DefaultRemoteName, URLs: []string{r.URL}})
-}
-
-// fetch fetches what store lacks.
-func (r Remote) fetch(ctx context.Context, store storage.Storer) (history, error) {
-	return r.fetchDepth(ctx, store, 0)
-}
-
-// fetchDepth fetches depth commits; 0 for all.
-func (r Remote) fetchDepth(ctx context.Context, store storage.Storer, depth int) (history, error) {
-	// Patterns: a plain name would be an error if lab never pushed.
-	specs := []config.RefSpec{config.RefSpec(fmt.Sprintf("+%[1]s*:%[1]s*", r.branch())), "+refs/lab/*:refs/lab/*"}
-	err := r.at(store).FetchContext(ctx, &git.FetchOptions{RefSpecs: specs, Auth: r.Auth, Tags: git.NoTags, Depth: depth})
-	switch {
-	case errors.Is(err, transport.ErrEmptyRemoteRepository):
-		return history{}, nil
-	case err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate):
-		return history{}, fmt.Errorf("fetch from the forge: %w", err)
-	}
-	var h history
-	for name, to := range map[plumbing.ReferenceName]**object.Commit{r.branch(): &h.head, lastRef: &h.last} {
-		ref, err := store.Reference(name)
-		if errors.Is(err, plumbing.ErrReferenceNotFound) {
-			continue
-		}
-		if err != nil {
-			return history{}, err
-		}
-		if *to, err = object.GetCommit(store, ref.Hash()); err != nil {
-			return history{}, err
-		}
-	}
-	return h, nil
-}
-
-// refs returns the heads of branch and lastRef, zero if missing, with one small request.
-func (r Remote) refs(ctx context.Context) (head, last plumbing.Hash, err error) {
-	list, err := r.at(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: r.Auth})
-	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		return head, last, nil
-	}
+// list returns the forge's references, with one small request.
+func (r Remote) list(ctx context.Context) (map[string]string, error) {
+	c := gitcommand.Command{Limit: time.Minute, Env: []string{"GIT_DIR=" + os.DevNull}, Remote: r.remote()}
+	out, err := c.Run(ctx, "ls-remote", "--quiet", "--refs", "--", r.URL)
 	if err != nil {
-		return head, last, fmt.Errorf("head of the forge: %w", err)
+		return nil, fmt.Errorf("references of the forge: %w", err)
 	}
-	for _, ref := range list {
-		switch ref.Name() {
-		case r.branch():
-			head = ref.Hash()
-		case lastRef:
-			last = ref.Hash()
+	found := map[string]string{}
+	for line := range strings.Lines(out) {
+		if hash, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			found[name] = hash
 		}
 	}
-	return head, last, nil
+	return found, nil
 }
 
 // head returns the head of the branch, or "".
 func (r Remote) head(ctx context.Context) (string, error) {
-	head, _, err := r.refs(ctx)
-	if err != nil || head.IsZero() {
-		return "", err
+	refs, err := r.list(ctx)
+	return refs[r.branch()], err
+}
+
+// Files returns the files at the head of the branch, or nil without commits.
+func (r Remote) Files(ctx context.Context) (fs.FS, error) {
+	d, err := r.open(ctx, Tree{}, false)
+	if err != nil {
+		return nil, err
 	}
-	return head.String(), nil
+	defer d.Close()
+	const headAlone = 1
+	if err := d.fetch(ctx, headAlone); err != nil || d.head == "" {
+		return nil, err
+	}
+	theirs, err := d.files(ctx, d.head)
+	if err != nil {
+		return nil, fmt.Errorf("files of the forge: %w", err)
+	}
+	wanted := map[string]bool{}
+	for _, e := range theirs {
+		if e.Mode != modeModule {
+			wanted[e.Hash] = true
+		}
+	}
+	texts, err := d.blobs(ctx, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("files of the forge: %w", err)
+	}
+	found := fstest.MapFS{}
+	for name, e := range theirs {
+		mode := fs.FileMode(0o644)
+		switch e.Mode {
+		case modeExecutable:
+			mode = 0o755
+		case modeLink:
+			mode = fs.ModeSymlink | 0o777
+		case modeModule:
+			mode = fs.ModeDir | 0o755
+		}
+		found[name] = &fstest.MapFile{Data: bytes.Clone(texts[e.Hash]), Mode: mode}
+	}
+	return found, nil
+}
+
+// Estate waits until the forge answers and returns the files at the head of the branch, or nil without commits.
+func (g *Gitea) Estate(ctx context.Context) (files fs.FS, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	s, err := g.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.awaitHealth(ctx, s); err != nil {
+		return nil, err
+	}
+	err = g.call(ctx, "the files of the estate's repository", gitLimit, func(ctx context.Context, s State) error {
+		files, err = g.remote(s).Files(ctx)
+		return err
+	})
+	return files, err
 }

@@ -1,12 +1,12 @@
 package forge
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"crypto/sha1" //nolint:gosec // Git's
+	"encoding/hex"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,12 +15,6 @@ import (
 
 	"homelab/lab/gitcommand"
 	"homelab/lab/gitfiles"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
-	"github.com/go-git/go-git/v5/storage/memory"
 )
 
 // Tree is the working tree of an estate.
@@ -29,17 +23,27 @@ type Tree struct {
 	Dir string // absolute path of FS on disk; empty for the embedded estate
 }
 
+// Git's modes.
+const (
+	modeFile       = "100644"
+	modeExecutable = "100755"
+	modeOld        = "100664" // a file, written by early versions
+	modeLink       = "120000"
+	modeModule     = "160000"
+	modeFolder     = "40000"
+)
+
 // entry is Git's view of a file.
-type entry struct {
-	Hash plumbing.Hash
-	Mode filemode.FileMode
-}
+type entry struct{ Hash, Mode string }
 
 // files maps slash-separated paths to entries.
 type files map[string]entry
 
-// files returns the files that Git lists, as they are now.
-func (t Tree) files() fs.FS {
+// errNotDir is the error for a path below a file.
+const errNotDir = syscall.ENOTDIR
+
+// Listed returns the files that Git lists, as they are now.
+func (t Tree) Listed() fs.FS {
 	if t.Dir == "" {
 		return t.FS
 	}
@@ -54,81 +58,71 @@ func (t Tree) disk() fs.FS {
 	return os.DirFS(t.Dir)
 }
 
-// read stores the files that Git lists as blobs. Line endings are kept.
-func (t Tree) read(store storer.EncodedObjectStorer) (files, error) {
+// read returns the files that Git lists. Line endings are kept.
+func (t Tree) read() (files, error) { return read(t.Listed()) }
+
+func read(from fs.FS) (files, error) {
 	found := files{}
-	from := t.files()
 	err := fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		mode, content, err := content(from, name, e)
+		mode, text, err := content(from, name, e)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if mode == filemode.Empty { // a socket or device
-			return nil
+		if mode != "" { // a socket or device
+			found[name] = entry{blobHash(text), mode}
 		}
-		hash, err := put(store, plumbing.BlobObject, content)
-		found[name] = entry{hash, mode}
-		return err
+		return nil
 	})
 	return found, err
 }
 
-// hash returns the tree hash.
-func (t Tree) hash() (string, error) {
-	store := memory.NewStorage()
-	found, err := t.read(store)
-	if err != nil {
-		return "", err
-	}
-	root, err := found.write(store)
-	return root.String(), err
+// Hash returns the hash of the tree that a push would commit.
+func (t Tree) Hash() (string, error) {
+	found, err := t.read()
+	return found.hash(), err
 }
 
-func content(fsys fs.FS, name string, e fs.DirEntry) (filemode.FileMode, []byte, error) {
+// content returns a file as Git has it; a special file has no mode.
+func content(fsys fs.FS, name string, e fs.DirEntry) (mode string, text []byte, err error) {
 	switch {
 	case e.Type()&fs.ModeSymlink != 0:
 		target, err := fs.ReadLink(fsys, name)
-		return filemode.Symlink, []byte(filepath.ToSlash(target)), err
+		return modeLink, []byte(filepath.ToSlash(target)), err
 	case !e.Type().IsRegular():
-		return filemode.Empty, nil, nil
+		return "", nil, nil
 	}
 	info, err := e.Info()
 	if err != nil {
-		return filemode.Empty, nil, err
+		return "", nil, err
 	}
-	mode := filemode.Regular
+	mode = modeFile
 	if info.Mode()&0o111 != 0 {
-		mode = filemode.Executable
+		mode = modeExecutable
 	}
-	content, err := fs.ReadFile(fsys, name)
-	return mode, content, err
+	text, err = fs.ReadFile(fsys, name)
+	return mode, text, err
 }
 
-func put(store storer.EncodedObjectStorer, kind plumbing.ObjectType, content []byte) (plumbing.Hash, error) {
-	o := store.NewEncodedObject()
-	o.SetType(kind)
-	w, err := o.Writer()
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	_, werr := w.Write(content)
-	if err := errors.Join(werr, w.Close()); err != nil {
-		return plumbing.ZeroHash, err
-	}
-	return store.SetEncodedObject(o)
+func blobHash(text []byte) string { return objectHash("blob", text) }
+
+func objectHash(kind string, text []byte) string {
+	h := sha1.New() //nolint:gosec // Git's
+	fmt.Fprintf(h, "%s %d\x00", kind, len(text))
+	h.Write(text)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-// write stores the tree objects and returns the root's hash.
-func (f files) write(store storer.EncodedObjectStorer) (plumbing.Hash, error) {
-	here := map[string]object.TreeEntry{}
+// hash returns the hash of the tree.
+func (f files) hash() string {
+	here := map[string]entry{} // a folder ends in a slash, as in Git's order
 	below := map[string]files{}
 	for name, e := range f {
 		dir, rest, nested := strings.Cut(name, "/")
 		if !nested {
-			here[name] = object.TreeEntry{Name: name, Mode: e.Mode, Hash: e.Hash}
+			here[name] = e
 			continue
 		}
 		if below[dir] == nil {
@@ -137,52 +131,23 @@ func (f files) write(store storer.EncodedObjectStorer) (plumbing.Hash, error) {
 		below[dir][rest] = e
 	}
 	for dir, sub := range below {
-		hash, err := sub.write(store)
-		if err != nil {
-			return plumbing.ZeroHash, err
-		}
-		here[dir] = object.TreeEntry{Name: dir, Mode: filemode.Dir, Hash: hash}
+		here[dir+"/"] = entry{sub.hash(), modeFolder}
 	}
-	tree := &object.Tree{Entries: slices.Collect(maps.Values(here))}
-	slices.SortFunc(tree.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
-	o := store.NewEncodedObject()
-	if err := tree.Encode(o); err != nil {
-		return plumbing.ZeroHash, err
+	var b bytes.Buffer
+	for _, name := range sorted(here) {
+		sum, _ := hex.DecodeString(here[name].Hash)
+		fmt.Fprintf(&b, "%s %s\x00%s", here[name].Mode, strings.TrimSuffix(name, "/"), sum)
 	}
-	return store.SetEncodedObject(o)
+	return objectHash("tree", b.Bytes())
 }
 
-// sortName is Git's sort key: folders as if their names ended in a slash.
-func sortName(e object.TreeEntry) string {
-	if e.Mode == filemode.Dir {
-		return e.Name + "/"
+func sorted(f map[string]entry) []string {
+	names := make([]string, 0, len(f))
+	for name := range f {
+		names = append(names, name)
 	}
-	return e.Name
-}
-
-// filesOf flattens a commit's tree; nil has no files.
-func filesOf(c *object.Commit) (files, error) {
-	if c == nil {
-		return files{}, nil
-	}
-	tree, err := c.Tree()
-	if err != nil {
-		return nil, err
-	}
-	found := files{}
-	walker := object.NewTreeWalker(tree, true, nil)
-	defer walker.Close()
-	for {
-		name, e, err := walker.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return found, nil
-		case err != nil:
-			return nil, err
-		case e.Mode != filemode.Dir:
-			found[name] = entry{e.Hash, e.Mode}
-		}
-	}
+	slices.Sort(names)
+	return names
 }
 
 // changed returns the paths that differ, sorted.
@@ -202,25 +167,18 @@ func changed(a, b files) []string {
 	return paths
 }
 
+// repository returns the repository around the estate, or nil.
+func (t Tree) repository(ctx context.Context) (*gitcommand.Clone, error) {
+	if t.Dir == "" {
+		return nil, nil //nolint:nilnil // none
+	}
+	return gitcommand.Find(ctx, t.Dir)
+}
+
 // ignores reports whether Git ignores a path of the estate.
-func (t Tree) ignores(name string) (bool, error) {
+func (t Tree) ignores(ctx context.Context, name string) (bool, error) {
 	if t.Dir == "" {
 		return false, nil
 	}
-	return gitcommand.Ignored(context.Background(), t.Dir, name)
-}
-
-// errNotDir is the error for a path below a file.
-const errNotDir = syscall.ENOTDIR
-
-// repository returns the root of the enclosing repository, or "".
-func (t Tree) repository() string {
-	if t.Dir == "" {
-		return ""
-	}
-	top, err := gitcommand.Top(t.Dir)
-	if err != nil {
-		return ""
-	}
-	return top
+	return gitcommand.Ignored(ctx, t.Dir, name)
 }

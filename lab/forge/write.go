@@ -10,8 +10,6 @@ import (
 	"path"
 
 	"homelab/lab"
-
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
 // write applies changes to the working tree, removals first. Each file is replaced atomically, applied changes are
@@ -36,12 +34,11 @@ func (in *incoming) write(changes []change) error {
 }
 
 func (in *incoming) apply(root *os.Root, c change) error {
+	if c.done {
+		return nil
+	}
 	if c.Aside != "" {
-		text, err := in.content(c.Theirs)
-		if err != nil {
-			return err
-		}
-		return replace(root, c.Aside, c.Theirs, text)
+		return replace(root, c.Aside, c.Theirs, in.texts[c.Theirs.Hash])
 	}
 	if c.Result == c.Was {
 		return nil
@@ -50,8 +47,8 @@ func (in *incoming) apply(root *os.Root, c change) error {
 	if err != nil || now == c.Result {
 		return err
 	}
-	if now != c.Was && now.Mode != filemode.Dir {
-		return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: c.Path + " was changed while it was pulled", Cure: "try again"}
+	if now != c.Was && now.Mode != modeFolder {
+		return changedMeanwhile(c.Path)
 	}
 	if c.Result == (entry{}) {
 		if err := root.Remove(c.Path); err != nil {
@@ -61,11 +58,21 @@ func (in *incoming) apply(root *os.Root, c change) error {
 	}
 	text := c.text
 	if text == nil {
-		if text, err = in.content(c.Result); err != nil {
-			return err
+		known := false
+		if text, known = in.texts[c.Result.Hash]; !known { // only its mode changes
+			if text, err = fs.ReadFile(root.FS(), c.Path); err == nil && blobHash(text) != c.Result.Hash {
+				err = changedMeanwhile(c.Path)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return replace(root, c.Path, c.Result, text)
+}
+
+func changedMeanwhile(path string) error {
+	return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: path + " was changed while it was pulled", Cure: "try again"}
 }
 
 // prune removes empty folders, as Git does.
@@ -104,14 +111,14 @@ func replace(root *os.Root, name string, e entry, text []byte) error {
 			return err
 		}
 	}
-	if e.Mode == filemode.Symlink {
+	if e.Mode == modeLink {
 		if err := root.Symlink(string(text), tmp); err != nil {
 			return err
 		}
 		return root.Rename(tmp, name)
 	}
 	var perm fs.FileMode = 0o666 // before the umask
-	if e.Mode == filemode.Executable {
+	if e.Mode == modeExecutable {
 		perm = 0o777
 	}
 	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
@@ -121,7 +128,7 @@ func replace(root *os.Root, name string, e entry, text []byte) error {
 	_, err = f.Write(text)
 	if err == nil && info != nil && info.Mode().IsRegular() { // keep permissions
 		keep := info.Mode().Perm() &^ 0o111
-		if e.Mode == filemode.Executable {
+		if e.Mode == modeExecutable {
 			keep |= keep & 0o444 >> 2
 		}
 		err = f.Chmod(keep)

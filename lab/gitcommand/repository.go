@@ -29,15 +29,15 @@ func New(ctx context.Context, clone *Clone) (r *Repository, err error) {
 	r = &Repository{Dir: dir, clone: clone, Limit: quick}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, r.Close())
+			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	for _, name := range []string{"refs", "objects/info", "info"} {
+	for _, name := range []string{"refs", "objects/info", "info", stored} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}
 	}
-	for name, text := range map[string]string{"HEAD": "ref: refs/heads/none\n", "config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"} {
+	for name, text := range map[string]string{"HEAD": "ref: refs/heads/none\n", "config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n", alternates: filepath.Join(dir, stored) + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -90,9 +90,22 @@ func (r *Repository) adopt() error {
 // Close deletes the repository.
 func (r *Repository) Close() error { return os.RemoveAll(r.Dir) }
 
+const (
+	alternates = "objects/info/alternates"
+	stored     = "stored"
+)
+
 // Lend adds the clone's objects, to read.
 func (r *Repository) Lend() error {
-	return os.WriteFile(filepath.Join(r.Dir, "objects", "info", "alternates"), []byte(filepath.Join(r.clone.Common, "objects")+"\n"), 0o600)
+	text := filepath.Join(r.Dir, stored) + "\n" + filepath.Join(r.clone.Common, "objects") + "\n"
+	return os.WriteFile(filepath.Join(r.Dir, alternates), []byte(text), 0o600)
+}
+
+// Apart is like Command for storing objects: git would touch the files of a clone's objects that are the same.
+func (r *Repository) Apart() Command {
+	c := r.Command()
+	c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+filepath.Join(r.Dir, stored))
+	return c
 }
 
 // Command returns a run of git in the repository.

@@ -14,12 +14,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
-	"github.com/go-git/go-billy/v5/memfs"
-	"github.com/go-git/go-billy/v5/util"
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/google/go-cmp/cmp"
 
 	"homelab/lab/cluster"
@@ -243,17 +238,7 @@ func (s *stage) commit(t *testing.T, name, text string) {
 // commitOnly adds a foreign commit that the working tree lacks.
 func (s *stage) commitOnly(t *testing.T, name, text string) {
 	t.Helper()
-	tree := memfs.New()
-	repo, err := git.Open(s.forge.Memory, tree)
-	must(t, err)
-	w, err := repo.Worktree()
-	must(t, err)
-	must(t, w.Reset(&git.ResetOptions{Mode: git.HardReset}))
-	must(t, util.WriteFile(tree, name, []byte(text), 0o644))
-	_, err = w.Add(name)
-	must(t, err)
-	_, err = w.Commit("notes", &git.CommitOptions{Author: &object.Signature{Name: "ann", Email: "ann@example.org", When: time.Now()}})
-	must(t, err)
+	s.forge.Commit("ann", "notes", name, text)
 }
 
 // neighbour adds resources that are not the lab's: another lab with a cluster of the same name, and files.

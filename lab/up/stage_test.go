@@ -14,8 +14,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/go-git/go-git/v5/storage/memory"
-
 	"homelab/lab"
 	"homelab/lab/cluster/clustertest"
 	"homelab/lab/estate"
@@ -51,10 +49,8 @@ func newStage(t *testing.T) *stage {
 	root := tempDir(t)
 	s := &stage{
 		t: t, dir: &state.Dir{Lab: "demo", Path: filepath.Join(root, "state", "demo")}, machine: clustertest.NewEngine(),
-		forge: &server{Fake: &forgetest.Fake{Dir: filepath.Join(root, "forge.git"), Memory: memory.NewStorage()}}, engines: map[string]*hubEngine{},
+		forge: &server{Fake: &forgetest.Fake{Dir: filepath.Join(root, "forge.git")}}, engines: map[string]*hubEngine{},
 	}
-	servers.Store(s.forge.Dir, s.forge)
-	t.Cleanup(func() { servers.Delete(s.forge.Dir) })
 	s.clusters = clustertest.NewFake(s.machine, s.dir)
 	s.shelf = newShelf(s)
 	files, err := defaultEstate()

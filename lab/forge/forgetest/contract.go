@@ -19,6 +19,7 @@ import (
 	"homelab/lab/forge"
 
 	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
@@ -432,7 +433,7 @@ func Digest(t *testing.T, file string) string {
 func Commit(t *testing.T, url string, auth transport.AuthMethod, message string, files ...string) {
 	t.Helper()
 	dir := t.TempDir()
-	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: url, Auth: auth, ReferenceName: main})
+	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: url, Auth: auth, ReferenceName: plumbing.NewBranchReferenceName(forge.Branch)})
 	must(t, err)
 	for pair := range slices.Chunk(files, 2) {
 		write(t, dir, pair[0], pair[1])

@@ -2,32 +2,23 @@ package forgetest
 
 import (
 	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
-	"time"
+	"testing/fstest"
 
 	"homelab/lab"
 	"homelab/lab/forge"
-
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Fake is a forge without a container: a bare repository in a folder. Pushes share the code of Gitea's.
+// Fake is a forge in memory, without a container and without Git. Its mirrors are repositories in a folder.
 type Fake struct {
-	Dir string // of the repository; created by Start, deleted by Remove
-	// Memory holds the repository instead of Dir, if not nil. The caller must make Git clients resolve Dir to it.
-	Memory *memory.Storage
-
-	Notes forge.Notes // of pulls; may be nil
+	Dir string // of the mirrors
 
 	inputs     string // empty before the first Start
 	port       string
@@ -35,6 +26,7 @@ type Fake struct {
 	unprepared bool
 	paused     bool
 	silent     bool
+	held       commits
 	charts     map[string]string // name and version -> digest
 	hook       string            // URL and secret
 	hooks      map[string]string // same, by mirror
@@ -45,44 +37,10 @@ type Fake struct {
 
 var _ Forge = (*Fake)(nil)
 
-const main = plumbing.ReferenceName("refs/heads/" + forge.Branch)
-
-func (f *Fake) open() (*git.Repository, error) {
-	if f.Memory != nil {
-		return git.Open(f.Memory, nil)
-	}
-	return git.PlainOpen(f.Dir)
-}
-
-func (f *Fake) init() (*git.Repository, error) {
-	if f.Memory != nil {
-		return git.Init(f.Memory, nil)
-	}
-	return git.PlainInit(f.Dir, true)
-}
-
-// empty deletes the repository.
+// empty deletes the repositories.
 func (f *Fake) empty() error {
-	if f.Memory != nil {
-		f.Memory = memory.NewStorage()
-	}
+	f.held = commits{}
 	return os.RemoveAll(f.Dir)
-}
-
-// copied returns a deep copy.
-func copied(from *memory.Storage) (*memory.Storage, error) {
-	to := memory.NewStorage()
-	for _, o := range from.Objects {
-		if _, err := to.SetEncodedObject(o); err != nil {
-			return nil, err
-		}
-	}
-	for _, ref := range from.ReferenceStorage {
-		if err := to.SetReference(ref); err != nil {
-			return nil, err
-		}
-	}
-	return to, nil
 }
 
 // Observe returns the state of the forge.
@@ -100,19 +58,8 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 		s.Empty = f.unprepared && !f.silent
 		return s, nil
 	}
-	repo, err := f.open()
-	if err != nil {
-		return s, err
-	}
-	ref, err := repo.Reference(main, true)
-	if errors.Is(err, plumbing.ErrReferenceNotFound) {
-		s.Empty = true
-		return s, nil
-	}
-	if err != nil {
-		return s, err
-	}
-	s.Revision = ref.Hash().String()
+	s.Revision = f.held.head()
+	s.Empty = s.Revision == ""
 	return s, nil
 }
 
@@ -132,13 +79,6 @@ func (f *Fake) Account(writes bool) forge.Account {
 // Start creates the repository, if missing.
 func (f *Fake) Start(_ context.Context, spec forge.Spec, _ int, _ lab.Progress) error {
 	if f.inputs == "" || f.unprepared {
-		repo, err := f.init()
-		if err != nil {
-			return err
-		}
-		if err := repo.Storer.SetReference(plumbing.NewSymbolicReference(plumbing.HEAD, main)); err != nil {
-			return err
-		}
 		f.charts, f.port = map[string]string{}, "3000"
 	}
 	if f.silent {
@@ -154,40 +94,51 @@ func (f *Fake) Stop() { f.up = false }
 // Pause freezes the forge until Start.
 func (f *Fake) Pause() { f.paused = true }
 
-// Take copies the content into a folder. The returned function restores it, with the forge stopped.
+// Take copies the content, the mirrors into a folder. The returned function restores it, with the forge stopped.
 func (f *Fake) Take(folder string) (func() error, error) {
 	taken := *f
-	taken.charts = maps.Clone(f.charts)
-	if f.Memory != nil {
-		var err error
-		if taken.Memory, err = copied(f.Memory); err != nil {
+	taken.charts, taken.held = maps.Clone(f.charts), f.held.take()
+	mirrors := false
+	if _, err := os.Stat(f.Dir); err == nil {
+		mirrors = true
+		if err := os.CopyFS(folder, os.DirFS(f.Dir)); err != nil {
 			return nil, err
 		}
-	} else if err := os.CopyFS(folder, os.DirFS(f.Dir)); err != nil {
-		return nil, err
 	}
-	return func() (err error) {
+	return func() error {
 		if err := f.empty(); err != nil {
 			return err
 		}
 		f.inputs, f.port, f.hook, f.hooks, f.up = taken.inputs, taken.port, taken.hook, taken.hooks, false
-		f.paused, f.silent, f.unprepared, f.charts = false, false, taken.unprepared, maps.Clone(taken.charts)
 		f.requests, f.repositories = taken.requests, taken.repositories
-		if f.Memory != nil {
-			f.Memory, err = copied(taken.Memory)
-			return err
+		f.paused, f.silent, f.unprepared, f.charts, f.held = false, false, taken.unprepared, maps.Clone(taken.charts), taken.held.take()
+		if !mirrors {
+			return nil
 		}
 		return os.CopyFS(f.Dir, os.DirFS(folder))
 	}, nil
 }
 
+// Commit commits files as another user: name, text, name, text, ...
+func (f *Fake) Commit(author, message string, pairs ...string) {
+	f.held.add(author, message, f.held.with(pairs))
+}
+
+// Branch is like Commit for another branch, which begins at the head.
+func (f *Fake) Branch(author, branch, message string, pairs ...string) {
+	f.held.branch(author, branch, message, f.held.with(pairs))
+}
+
 // Estate returns the files of the head, or nil without commits.
-func (f *Fake) Estate(ctx context.Context) (fs.FS, error) {
-	r, err := f.running()
-	if err != nil {
+func (f *Fake) Estate(context.Context) (fs.FS, error) {
+	if err := f.running(); err != nil || f.held.head() == "" {
 		return nil, err
 	}
-	return r.Files(ctx)
+	files := fstest.MapFS{}
+	for name, text := range f.held.files() {
+		files[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	return files, nil
 }
 
 // Silence makes a running forge stop answering, or answer again.
@@ -201,7 +152,7 @@ func (f *Fake) Unprepare() error {
 }
 
 // Contents lists the content, one item per line, without what differs between runs.
-func (f *Fake) Contents(ctx context.Context) ([]string, error) {
+func (f *Fake) Contents(context.Context) ([]string, error) {
 	if f.inputs == "" {
 		return nil, nil
 	}
@@ -209,132 +160,126 @@ func (f *Fake) Contents(ctx context.Context) ([]string, error) {
 	for _, chart := range slices.Sorted(maps.Keys(f.charts)) {
 		lines = append(lines, "chart "+chart+" "+f.charts[chart])
 	}
-	commits, err := f.Log(ctx, math.MaxInt)
-	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+	if f.held.head() == "" {
 		return append(lines, "no commit"), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range commits {
+	for _, c := range slices.Backward(f.held.list) {
 		lines = append(lines, "commit of "+c.Author+": "+c.Message)
 	}
-	tree, err := f.tree()
-	if err != nil {
-		return nil, err
+	files := f.held.files()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		sum := sha256.Sum256([]byte(files[name]))
+		lines = append(lines, fmt.Sprintf("file %s: %x", name, sum[:6]))
 	}
-	err = tree.Files().ForEach(func(file *object.File) error {
-		lines = append(lines, fmt.Sprintf("file %s: %x", file.Name, file.Hash[:6]))
-		return nil
-	})
-	return lines, err
+	return lines, nil
 }
 
 // Tree returns a digest of the head's files, or "".
 func (f *Fake) Tree() string {
-	tree, err := f.tree()
-	if err != nil {
+	if f.held.head() == "" {
 		return ""
 	}
-	return tree.Hash.String()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", f.held.files()))
+	return hex.EncodeToString(sum[:])
 }
 
-func (f *Fake) tree() (*object.Tree, error) {
-	repo, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	ref, err := repo.Reference(main, true)
-	if err != nil {
-		return nil, err
-	}
-	commit, err := repo.CommitObject(ref.Hash())
-	if err != nil {
-		return nil, err
-	}
-	return commit.Tree()
-}
-
-func (f *Fake) running() (forge.Remote, error) {
+// running returns an error unless the forge can be used.
+func (f *Fake) running() error {
 	s, err := f.Observe(context.Background())
 	switch {
 	case err != nil:
-		return forge.Remote{}, err
+		return err
 	case !s.Running:
-		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server does not run"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server does not run"}
 	case f.silent:
-		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server did not answer for 30s", Cure: "lab up"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server did not answer for 30s", Cure: "lab up"}
 	case !s.Prepared:
-		return forge.Remote{}, &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet"}
+		return &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "the lab's Git server is not prepared yet"}
 	}
-	return forge.Remote{URL: f.Dir, Notes: f.Notes, Now: time.Now}, nil
+	return nil
 }
 
 // Push commits the working tree.
-func (f *Fake) Push(ctx context.Context, tree forge.Tree, message string) (forge.PushResult, error) {
-	r, err := f.running()
+func (f *Fake) Push(_ context.Context, tree forge.Tree, message string) (forge.PushResult, error) {
+	ours, err := f.ours(tree)
 	if err != nil {
 		return forge.PushResult{}, err
 	}
-	return r.Push(ctx, tree, message)
+	res := forge.PushResult{Commit: f.held.head(), Changed: differs(f.held.files(), ours)}
+	if res.Commit != "" && len(res.Changed) == 0 {
+		return res, nil
+	}
+	if err := f.held.diverged(ours); err != nil {
+		return forge.PushResult{}, err
+	}
+	f.held.add("lab", message, ours)
+	f.held.last = len(f.held.list)
+	res.Commit, res.Pushed = f.held.head(), true
+	return res, nil
+}
+
+// ours returns the files of a working tree, or an error if the forge does not run.
+func (f *Fake) ours(tree forge.Tree) (map[string]string, error) {
+	if err := f.running(); err != nil {
+		return nil, err
+	}
+	return read(tree)
 }
 
 // Diff returns the paths that a push would change.
-func (f *Fake) Diff(ctx context.Context, tree forge.Tree) ([]string, error) {
-	r, err := f.running()
+func (f *Fake) Diff(_ context.Context, tree forge.Tree) ([]string, error) {
+	ours, err := f.ours(tree)
 	if err != nil {
 		return nil, err
 	}
-	return r.Diff(ctx, tree)
+	return differs(f.held.files(), ours), nil
 }
 
-// Pull pulls changes of others into the working tree.
-func (f *Fake) Pull(ctx context.Context, tree forge.Tree, dry bool) (forge.PullResult, error) {
-	r, err := f.running()
+// Pull takes changes of others into the working tree.
+func (f *Fake) Pull(_ context.Context, tree forge.Tree, dry bool) (forge.PullResult, error) {
+	ours, err := f.ours(tree)
 	if err != nil {
 		return forge.PullResult{}, err
 	}
-	return r.Pull(ctx, tree, dry)
+	paths, by := f.held.ahead(ours)
+	res := forge.PullResult{Commit: f.held.head(), Commits: by}
+	for _, path := range paths {
+		res.Files = append(res.Files, forge.PulledFile{Path: path, Did: forge.Took})
+	}
+	if dry {
+		return res, nil
+	}
+	f.held.last = len(f.held.list)
+	return res, f.held.write(tree.Dir, paths)
 }
 
 // Ahead returns the commits of others that the working tree lacks.
-func (f *Fake) Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error) {
-	r, err := f.running()
+func (f *Fake) Ahead(_ context.Context, tree forge.Tree) ([]forge.Commit, error) {
+	ours, err := f.ours(tree)
 	if err != nil {
 		return nil, err
 	}
-	return r.Ahead(ctx, tree)
+	_, by := f.held.ahead(ours)
+	return by, nil
 }
 
 // Log returns the last n commits.
 func (f *Fake) Log(_ context.Context, n int) ([]forge.Commit, error) {
-	if _, err := f.running(); err != nil {
+	if err := f.running(); err != nil {
 		return nil, err
 	}
-	repo, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	iter, err := repo.Log(&git.LogOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer iter.Close()
-	var commits []forge.Commit
-	err = iter.ForEach(func(c *object.Commit) error {
-		if len(commits) < n {
-			commits = append(commits, forge.Commit{
-				Hash: c.Hash.String(), Author: c.Author.Name, When: c.Author.When, Message: strings.TrimSpace(c.Message), Lab: c.Author.Name == "lab",
-			})
+	var list []forge.Commit
+	for _, c := range slices.Backward(f.held.list) {
+		if len(list) < n {
+			list = append(list, c.Commit)
 		}
-		return nil
-	})
-	return commits, err
+	}
+	return list, nil
 }
 
 // MissingCharts returns the charts that are not published with the same content.
 func (f *Fake) MissingCharts(_ context.Context, charts []lab.Chart) ([]string, error) {
-	if _, err := f.running(); err != nil {
+	if err := f.running(); err != nil {
 		return nil, err
 	}
 	var missing []string
@@ -360,7 +305,7 @@ func (f *Fake) PublishCharts(ctx context.Context, charts []lab.Chart) ([]string,
 
 // HasWebhook reports whether the webhook is recorded.
 func (f *Fake) HasWebhook(_ context.Context, url, secret string, also ...string) (bool, error) {
-	if _, err := f.running(); err != nil {
+	if err := f.running(); err != nil {
 		return false, err
 	}
 	return f.hook == hookOf(url, secret, also), nil
@@ -382,6 +327,6 @@ func (f *Fake) EnsureWebhook(ctx context.Context, url, secret string, also ...st
 
 // Remove deletes the repository.
 func (f *Fake) Remove(context.Context) error {
-	*f = Fake{Dir: f.Dir, Memory: f.Memory, Notes: f.Notes}
+	*f = Fake{Dir: f.Dir}
 	return f.empty()
 }

@@ -25,11 +25,9 @@ func TestFake(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		Other: func(t *testing.T, message string, files ...string) {
-			forgetest.Commit(t, f.Dir, nil, message, files...)
-		},
-		Strangers: func(t *testing.T) {
-			forgetest.Branch(t, f.Dir, nil, "try", "try it", "try.txt", "try\n")
+		Other: func(_ *testing.T, message string, files ...string) { f.Commit("ann", message, files...) },
+		Strangers: func(*testing.T) {
+			f.Branch("ann", "try", "try it", "try.txt", "try\n")
 			f.Add(forge.PullRequest{Repository: "lab/estate", Number: 1, Title: "Try it", Author: "ann"}, "ann/notes")
 		},
 		Chart: func(t *testing.T, dir, version, text string) lab.Chart {

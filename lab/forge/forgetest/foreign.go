@@ -24,22 +24,15 @@ func (f *Fake) Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mir
 	if s, err := f.Observe(ctx); err == nil && s.Answers && !s.Prepared {
 		return forge.Foreign{}, nil
 	}
-	r, err := f.running()
-	if err != nil {
+	if err := f.running(); err != nil {
 		return forge.Foreign{}, err
 	}
 	all := forge.Foreign{Requests: f.requests, Repositories: f.repositories}
-	add := func(name string, r forge.Remote, tree forge.Tree) error {
-		commits, err := r.Foreign(ctx, tree)
-		for _, c := range commits {
-			c.Repository = name
-			all.Commits = append(all.Commits, c)
-		}
-		return err
-	}
-	if err := add(forge.Repository, r, tree); err != nil {
+	commits, err := f.foreign(tree)
+	if err != nil {
 		return all, err
 	}
+	all.Commits = append(commits, f.held.branches...)
 	dirs, err := os.ReadDir(f.mirrorDir(""))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return all, err
@@ -49,11 +42,29 @@ func (f *Fake) Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mir
 		if i := slices.IndexFunc(mirrors, func(m forge.Mirror) bool { return m.Name == dir.Name() }); i >= 0 {
 			m = mirrors[i]
 		}
-		if err := add(m.Name, f.mirror(m), m.Tree); err != nil {
+		commits, err := f.mirror(m).Foreign(ctx, m.Tree)
+		if err != nil {
 			return all, err
+		}
+		for _, c := range commits {
+			c.Repository = m.Name
+			all.Commits = append(all.Commits, c)
 		}
 	}
 	return all, nil
+}
+
+// foreign returns the commits of others on the branch that engines follow, of those that a working tree lacks.
+func (f *Fake) foreign(tree forge.Tree) ([]forge.ForeignCommit, error) {
+	list := f.held.foreign()
+	if tree.FS == nil {
+		return list, nil
+	}
+	ours, err := read(tree)
+	_, by := f.held.ahead(ours)
+	return slices.DeleteFunc(list, func(c forge.ForeignCommit) bool {
+		return !slices.ContainsFunc(by, func(b forge.Commit) bool { return b.Hash == c.Hash })
+	}), err
 }
 
 // Wake starts a stopped or paused forge as it is.
@@ -153,7 +164,7 @@ func commitLines(f forge.Foreign) []string {
 func Branch(t *testing.T, url string, auth transport.AuthMethod, branch, message string, files ...string) {
 	t.Helper()
 	dir := t.TempDir()
-	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: url, Auth: auth, ReferenceName: main})
+	repo, err := git.PlainClone(dir, false, &git.CloneOptions{URL: url, Auth: auth, ReferenceName: plumbing.NewBranchReferenceName(forge.Branch)})
 	must(t, err)
 	w, err := repo.Worktree()
 	must(t, err)

@@ -27,7 +27,7 @@ func (f *Fake) mirror(m forge.Mirror) forge.Remote {
 
 // Mirror creates a repository and pushes the working tree to it.
 func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.PushResult, error) {
-	if _, err := f.running(); err != nil {
+	if err := f.running(); err != nil {
 		return forge.PushResult{}, err
 	}
 	dir := f.mirrorDir(m.Name)
@@ -55,7 +55,7 @@ func (f *Fake) Mirror(ctx context.Context, m forge.Mirror, url, secret string, a
 
 // Mirrored returns what Mirror would change.
 func (f *Fake) Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.Mirrored, error) {
-	if _, err := f.running(); err != nil {
+	if err := f.running(); err != nil {
 		return forge.Mirrored{}, err
 	}
 	repo, err := git.PlainOpen(f.mirrorDir(m.Name))
