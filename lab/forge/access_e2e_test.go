@@ -26,7 +26,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/docker"
 	"homelab/lab/forge"
-
 )
 
 // ask sends a request and returns the status and the answer. as is USER:PASSWORD, or "".
