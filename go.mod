@@ -57,6 +57,11 @@ require github.com/bmatcuk/doublestar/v4 v4.10.0
 require github.com/fluxcd/source-watcher/api/v2 v2.2.4
 
 require (
+	aead.dev/minisign v0.3.0 // indirect
+	github.com/CycloneDX/cyclonedx-go v0.11.0 // indirect
+)
+
+require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect
 	github.com/42wim/httpsig v1.2.4 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect

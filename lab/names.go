@@ -13,6 +13,8 @@ const (
 	LabelPart = "lab.homelab/part"
 	// LabelInputs is a digest of the inputs of an object, to detect changes.
 	LabelInputs = "lab.homelab/inputs"
+	// LabelDebian lists the Debian packages in an image that lab built: "NAME=VERSION NAME=VERSION ...".
+	LabelDebian = "lab.homelab/debian"
 	// AnnotationEstate is the estate's repository and revision on root objects: "URL REVISION".
 	AnnotationEstate = "lab.homelab/estate"
 	// AnnotationReplaces marks Applications that Argo CD must ignore, as they would replace it.

@@ -8,6 +8,9 @@ type Image struct {
 	Archive string // path of a docker-archive (docker load, ctr images import)
 	Size    int64  // bytes of Archive
 	Origin  Origin
+
+	Key       string // of the recipe that it was built from, here or elsewhere; empty if it was pulled
+	Manifests string // if it was pulled: the registry's documents, from the one that a pin may name to the one that names Digest, with a NUL between them
 }
 
 // Chart is a Helm chart available as a .tgz on disk.
@@ -17,6 +20,8 @@ type Chart struct {
 	Digest  string // sha256:... of the file
 	Archive string // path of the .tgz
 	Origin  Origin
+
+	Key string // of the recipe that it was built from, here or elsewhere; empty if it was pulled
 }
 
 // Origin is the origin of an image or chart.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/cluster"
@@ -11,6 +12,7 @@ import (
 	"homelab/lab/engine/flux"
 	"homelab/lab/estate"
 	"homelab/lab/forge"
+	"homelab/lab/present"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/supply"
@@ -109,11 +111,35 @@ func workingTree(ws *workspace.Workspace) forge.Tree {
 	return forge.Tree{FS: ws.Estate.FS, Dir: ws.Estate.Dir}
 }
 
+// archTimeout is how long an engine may take to say its architecture.
+const archTimeout = 5 * time.Second
+
 // openSupply opens the source of images.
 func openSupply(ctx context.Context, from origin) (*supply.Supply, error) {
-	root, err := state.CacheRoot()
+	o, err := supplyOptions(from)
 	if err != nil {
 		return nil, err
 	}
-	return supply.Open(ctx, supply.Options{Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: root, Docker: docker.New(), Engine: from.engine})
+	o.Docker = docker.New()
+	asked, cancel := context.WithTimeout(ctx, archTimeout)
+	defer cancel()
+	if arch, err := o.Docker.Arch(asked); err == nil && arch != "" { // without an engine, images are for this machine
+		o.Arch = arch
+	}
+	return supply.Open(ctx, o)
+}
+
+// supplyOptions returns the options of a supply without a container engine.
+func supplyOptions(from origin) (supply.Options, error) {
+	cache, err := state.CacheRoot()
+	if err != nil {
+		return supply.Options{}, err
+	}
+	root, err := state.Root()
+	if err != nil {
+		return supply.Options{}, err
+	}
+	return supply.Options{
+		Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: cache, StateDir: root, Lab: present.Version().Version, Engine: from.engine,
+	}, nil
 }

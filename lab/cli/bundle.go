@@ -3,16 +3,26 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/present"
-	"homelab/lab/state"
 	"homelab/lab/supply"
 	"homelab/lab/ui"
+)
+
+var (
+	packagesFlag    = &cli.BoolFlag{Name: "packages", Usage: "with -o json, also list the Debian packages in each image"}
+	signFlag        = &cli.StringFlag{Name: "sign", Usage: "sign the archive with a minisign `KEY`"}
+	sha256Flag      = &cli.StringFlag{Name: "sha256", Usage: "load only the file with this `DIGEST`"}
+	verifyFlag      = &cli.StringFlag{Name: "verify", Usage: "load only what this minisign `KEY` signed in FILE.minisig: a file, or the key itself"}
+	trustBundleFlag = &cli.BoolFlag{Name: "trust", Usage: "load the file, whoever made it"}
 )
 
 func (p *program) bundleCommand() *cli.Command {
@@ -31,21 +41,33 @@ func (p *program) bundleCommand() *cli.Command {
 			},
 			{
 				Name: "ls", Usage: "list all images and charts, and whether they are available",
-				Description: examples("lab bundle ls", "lab bundle ls -o json"),
-				Flags:       flags,
-				Action:      p.withSupply(argv.AnyArgs, p.bundleList),
+				Description: "-o json says of each what its content is compared with, and which Go modules it is built from.\n\n" +
+					examples("lab bundle ls", "lab bundle ls -o json", "lab bundle ls -o json --packages"),
+				Flags: append(slices.Clone(flags), packagesFlag),
+				Action: func(c *cli.Context) error {
+					return p.withSupply(argv.AnyArgs, func(ctx context.Context, s *supply.Supply, _ []string) error {
+						return p.bundleShow(ctx, s, supply.Bundle{}, c.Bool("packages"))
+					})(c)
+				},
 			},
 			{
 				Name: "save", Usage: "write every image and chart to one archive", ArgsUsage: "FILE",
-				Description: "The archive is a zstd-compressed tar of OCI layouts and charts, so that another machine needs neither a registry nor a compiler.\n\n" +
-					examples("lab bundle save lab.tar.zst"),
-				Flags:  flags,
-				Action: p.withSupply(argv.ExactlyOne("one file", "lab.tar.zst"), p.bundleSave),
+				Description: "The archive is a zstd-compressed tar of OCI layouts and charts, so that another machine needs neither a registry nor a compiler.\n" +
+					"--sign writes FILE.minisig beside it, for lab bundle load --verify.\n\n" +
+					examples("lab bundle save lab.tar.zst", "lab bundle save --sign minisign.key lab.tar.zst"),
+				Flags: append(slices.Clone(flags), signFlag),
+				Action: func(c *cli.Context) error {
+					return p.withSupply(argv.ExactlyOne("one file", "lab.tar.zst"), func(ctx context.Context, s *supply.Supply, file []string) error {
+						return p.bundleSave(ctx, s, file[0], c.String("sign"))
+					})(c)
+				},
 			},
 			{
 				Name: "load", Usage: "import the images and charts of an archive", ArgsUsage: "FILE",
-				Description: examples("lab bundle load lab.tar.zst", "lab up --images bundle=lab.tar.zst"),
-				Flags:       []cli.Flag{outputFlag},
+				Description: "The node image of a bundle runs privileged: whoever made it gets root on this machine. So a bundle is loaded by its digest, by its maker's\n" +
+					"signature, or after a question; this is remembered, also for --images bundle=FILE.\n\n" +
+					examples("lab bundle load lab.tar.zst", "lab bundle load --sha256 DIGEST lab.tar.zst", "lab bundle load --verify minisign.pub lab.tar.zst", "lab up --images bundle=lab.tar.zst"),
+				Flags: []cli.Flag{outputFlag, sha256Flag, verifyFlag, trustBundleFlag},
 				Action: func(c *cli.Context) error {
 					if err := p.output(c); err != nil {
 						return err
@@ -53,7 +75,8 @@ func (p *program) bundleCommand() *cli.Command {
 					if err := argv.ExactlyOne("one file", "lab.tar.zst")(c); err != nil {
 						return err
 					}
-					return p.bundleLoad(c.Context, c.Args().First())
+					terms := supply.Terms{SHA256: c.String("sha256"), Key: c.String("verify"), Any: c.Bool("trust")}
+					return p.bundleLoad(c.Context, c.Args().First(), terms)
 				},
 			},
 			{
@@ -73,12 +96,18 @@ func (p *program) withSupply(check func(*cli.Context) error, do func(ctx context
 		if err := p.output(c); err != nil {
 			return err
 		}
-		s, err := openSupply(c.Context, originOf(c))
+		from := originOf(c)
+		s, err := openSupply(c.Context, from)
 		if err != nil {
 			return err
 		}
 		if err := check(c); err != nil {
 			return err
+		}
+		if c.Command.Name != "ls" { // which only reads the list
+			if err := p.acceptBundle(c.Context, from); err != nil {
+				return err
+			}
 		}
 		return do(c.Context, s, c.Args().Slice())
 	}
@@ -102,18 +131,36 @@ func (p *program) bundleBuild(ctx context.Context, s *supply.Supply, names []str
 }
 
 func (p *program) bundleList(ctx context.Context, s *supply.Supply, _ []string) error {
-	items, err := s.List(ctx)
+	return p.bundleShow(ctx, s, supply.Bundle{}, false)
+}
+
+func (p *program) bundleSave(ctx context.Context, s *supply.Supply, file, key string) error {
+	if err := p.ui.Narrate(func(progress lab.Progress) error { return s.Save(ctx, file, progress) }); err != nil {
+		return err
+	}
+	if key != "" {
+		if err := supply.Sign(ctx, file, key, p.password); err != nil {
+			return err
+		}
+	}
+	b, err := supply.Inspect(ctx, file)
 	if err != nil {
 		return err
 	}
-	return p.ui.Bundle(present.Bundle(items))
+	return p.bundleShow(ctx, s, b, false)
 }
 
-func (p *program) bundleSave(ctx context.Context, s *supply.Supply, file []string) error {
-	if err := p.ui.Narrate(func(progress lab.Progress) error { return s.Save(ctx, file[0], progress) }); err != nil {
-		return err
+// password asks for the password of a key.
+func (p *program) password() (string, error) {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return "", &lab.Error{
+			Exit: lab.ExitInvalid, Code: "usage", Message: "the key has a password, which is asked for on a terminal only",
+			Cure: "run it on a terminal, or use a key without (minisign -G -W)",
+		}
 	}
-	return p.bundleList(ctx, s, nil)
+	p.ui.Println("password of the key:")
+	secret, err := term.ReadPassword(int(os.Stdin.Fd()))
+	return string(secret), err
 }
 
 func (p *program) bundlePush(ctx context.Context, s *supply.Supply, mirror []string) error {
@@ -124,18 +171,70 @@ func (p *program) bundlePush(ctx context.Context, s *supply.Supply, mirror []str
 }
 
 // bundleLoad uses neither registry nor engine: it is the first step on a machine without a network.
-func (p *program) bundleLoad(ctx context.Context, file string) error {
-	root, err := state.CacheRoot()
+func (p *program) bundleLoad(ctx context.Context, file string, terms supply.Terms) error {
+	o, err := supplyOptions(origin{})
+	if err != nil {
+		return err
+	}
+	b, err := p.accept(ctx, o, file, terms)
 	if err != nil {
 		return err
 	}
 	var s *supply.Supply
 	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
-		s, err = supply.Load(ctx, supply.Options{CacheDir: root}, file, progress)
+		s, err = supply.Load(ctx, o, file, progress)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return p.bundleList(ctx, s, nil)
+	return p.bundleShow(ctx, s, b, false)
+}
+
+// bundleShow lists images and charts, and the digest and origin of a file with them, if there is one.
+func (p *program) bundleShow(ctx context.Context, s *supply.Supply, b supply.Bundle, packages bool) error {
+	items, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	res := present.Bundle(items)
+	for n, i := range items {
+		if !packages {
+			break
+		}
+		list, err := s.Debian(ctx, i)
+		if err != nil {
+			return err
+		}
+		res.Items[n].Debian = present.Packages(list)
+	}
+	if b.File != "" {
+		p.ui.Println(b.String())
+	}
+	res.File, res.SHA256, res.MadeBy, res.MadeAt, res.MadeFrom = b.File, b.SHA256, b.Made.By, b.Made.At, b.Made.From
+	return p.ui.Bundle(res)
+}
+
+// acceptBundle has a person accept the bundle of --images bundle=FILE, if nobody has yet.
+func (p *program) acceptBundle(ctx context.Context, from origin) error {
+	file, ok := supply.Mode(from.images).Bundle()
+	if !ok {
+		return nil
+	}
+	o, err := supplyOptions(from)
+	if err != nil {
+		return err
+	}
+	_, err = p.accept(ctx, o, file, supply.Terms{})
+	return err
+}
+
+func (p *program) accept(ctx context.Context, o supply.Options, file string, terms supply.Terms) (supply.Bundle, error) {
+	terms.Load = func(digest, file string) string { return lab.Quote("lab", "bundle", "load", "--sha256", digest, file) }
+	terms.Ask = func(ctx context.Context, b supply.Bundle) (bool, error) {
+		p.ui.Println(b.String())
+		p.ui.Println("its node image runs privileged: whoever made it gets root on this machine")
+		return p.ui.Ask(ctx, "load it?", nil)
+	}
+	return supply.Accept(ctx, o, file, terms, nil)
 }

@@ -1,7 +1,12 @@
 package cli
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"os"
@@ -9,8 +14,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"homelab/lab"
+	"homelab/lab/supply/archive"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output")
@@ -48,7 +57,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, errors.New("unknown condition")
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "makebundle": makeBundle},
 	})
 }
 
@@ -70,4 +79,23 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%v: exit %d, want %d", args[1:], got, want)
 	}
+}
+
+// makeBundle writes a bundle with one chart.
+func makeBundle(ts *testscript.TestScript, _ bool, args []string) {
+	var buf bytes.Buffer
+	zw := gzip.NewWriter(&buf)
+	tw := tar.NewWriter(zw)
+	const text = "apiVersion: v2\nname: podinfo\nversion: 6.9.2\n"
+	ts.Check(tw.WriteHeader(&tar.Header{Name: "podinfo/Chart.yaml", Mode: 0o644, Size: int64(len(text))}))
+	_, err := tw.Write([]byte(text))
+	ts.Check(errors.Join(err, tw.Close(), zw.Close()))
+	file := ts.MkAbs("podinfo.tgz")
+	ts.Check(os.WriteFile(file, buf.Bytes(), 0o644))
+	digest := sha256.Sum256(buf.Bytes())
+	goods := archive.Goods{
+		Made:   archive.Made{By: "v9.9.9", At: time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC), From: "images built from source"},
+		Charts: []lab.Chart{{Name: "podinfo", Version: "6.9.2", Digest: "sha256:" + hex.EncodeToString(digest[:]), Archive: file}},
+	}
+	ts.Check(archive.Save(context.Background(), ts.MkAbs(args[0]), goods, nil))
 }

@@ -354,6 +354,11 @@ func (d *Docker) LoadImage(ctx context.Context, image lab.Image, p lab.Progress)
 	if err != nil || found && (id == image.Digest || image.Archive == "") {
 		return err
 	}
+	if found {
+		if same, err := d.holds(ctx, image); same || err != nil {
+			return err
+		}
+	}
 	p("loading " + image.Ref)
 	f, err := os.Open(image.Archive)
 	if err != nil {
@@ -390,7 +395,8 @@ func NoFile(err error) bool {
 	return Reports(err, "Could not find the file") || Reports(err, "No such container:path") || Reports(err, "no such file or directory")
 }
 
-// ImageID returns the id (sha256:...) of an image, or false.
+// ImageID returns the engine's id (sha256:...) of an image, or false: the digest of its configuration, or with containerd's
+// image store, the default since Docker 29, of the manifest that the engine made for it.
 func (d *Docker) ImageID(ctx context.Context, ref string) (string, bool, error) {
 	out, err := d.Output(ctx, nil, "image", "inspect", "--format", "{{.Id}}", ref)
 	if NotFound(err) {

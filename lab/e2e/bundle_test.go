@@ -22,22 +22,22 @@ func bundled(t *testing.T) {
 	onlyHere(t)
 	l := newLab(t, "e2e-bundle", "hub", "dev")
 	file := filepath.Join(t.TempDir(), "lab.tar.zst")
-	saved := l.must("bundle", "save", file)
+	saved := decode[ui.BundleResult](l, "bundle", "save", file)
 	info, err := os.Stat(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("saved %d MB in %.1fs", info.Size()/1e6, saved.took.Seconds())
+	t.Logf("saved %d MB, %s", info.Size()/1e6, saved.SHA256)
 
 	l.onAnotherMachine()
-	loaded := l.must("bundle", "load", file)
+	loaded := l.must("bundle", "load", "--sha256", saved.SHA256, file)
 	t.Logf("loaded in %.1fs", loaded.took.Seconds())
 	out := decode[ui.UpResult](l, "up", "--images", "bundle="+file)
 	t.Logf("up from the bundle in %.1fs", out.Seconds)
 	l.converged(2, 4)
 	for _, i := range decode[ui.BundleResult](l, "bundle", "ls", "--images", "bundle="+file).Items {
-		if i.Origin != "bundle" || !i.AtHand {
-			t.Errorf("%s %s: origin %s, available %v", i.Kind, i.Name, i.Origin, i.AtHand)
+		if i.Origin != "bundle" || !i.AtHand || i.Check == "" {
+			t.Errorf("%s %s: origin %s, available %v, checked by %q", i.Kind, i.Name, i.Origin, i.AtHand, i.Check)
 		}
 	}
 }

@@ -115,9 +115,28 @@ func Bundle(items []supply.Item) ui.BundleResult {
 	for _, i := range items {
 		res.Items = append(res.Items, ui.BundleItem{
 			Kind: string(i.Kind), Name: i.Name, Ref: i.Ref, Digest: i.Digest, Bytes: i.Size, Origin: string(i.Origin), AtHand: i.Present,
+			Version: i.Version, Check: string(i.Verdict.Check), Why: i.Verdict.Why, Modules: modules(i.Modules),
 		})
 	}
 	return res
+}
+
+func modules(list []supply.Module) []ui.BundleModule {
+	var out []ui.BundleModule
+	for _, m := range list {
+		out = append(out, ui.BundleModule(m))
+	}
+	return out
+}
+
+// Packages converts NAME=VERSION.
+func Packages(list []string) []ui.BundlePackage {
+	var out []ui.BundlePackage
+	for _, p := range list {
+		name, version, _ := strings.Cut(p, "=")
+		out = append(out, ui.BundlePackage{Name: name, Version: version})
+	}
+	return out
 }
 
 // Snapshot converts a complete snapshot.

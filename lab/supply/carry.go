@@ -3,6 +3,7 @@ package supply
 import (
 	"context"
 	"errors"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/supply/archive"
@@ -58,7 +59,8 @@ func (s *Supply) Save(ctx context.Context, file string, p lab.Progress) error {
 	if err != nil {
 		return err
 	}
-	return archive.Save(ctx, file, images, charts, p)
+	made := archive.Made{By: s.options.Lab, At: time.Now().UTC().Truncate(time.Second), From: s.why}
+	return archive.Save(ctx, file, archive.Goods{Made: made, Images: images, Charts: charts}, p)
 }
 
 // Push publishes all images, under their own names, and charts to a registry, as a mirror for others. It fetches

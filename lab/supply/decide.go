@@ -81,7 +81,7 @@ func (s *Supply) auto(ctx context.Context, possible func() error) error {
 func (s *Supply) again(ctx context.Context, d decision) (bool, error) {
 	switch d.Origin {
 	case lab.OriginBundle:
-		b, ok, err := loadedBundle(s.store, d.Bundle)
+		b, ok, err := loadedBundle(s.store, s.options, d.Bundle)
 		if !ok || err != nil {
 			return false, err
 		}

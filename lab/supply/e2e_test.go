@@ -35,7 +35,11 @@ func TestSupply(t *testing.T) {
 	t.Logf("saved %d MB in %s", info.Size()>>20, time.Since(start))
 
 	start = time.Now()
-	to, err := supply.Load(t.Context(), supply.Options{CacheDir: t.TempDir()}, file, say)
+	o := supply.Options{CacheDir: t.TempDir(), StateDir: t.TempDir()}
+	if _, err := supply.Accept(t.Context(), o, file, supply.Terms{Any: true}, say); err != nil {
+		t.Fatal(err)
+	}
+	to, err := supply.Load(t.Context(), o, file, say)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestPartialBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{CacheDir: t.TempDir()}
-	s, err := Load(t.Context(), o, file, nil)
+	s, err := load(t, &o, file)
 	if err == nil {
 		t.Fatalf("loaded: %s", s.Why())
 	}
@@ -41,7 +41,7 @@ func TestPartialBundle(t *testing.T) {
 // A loaded bundle that became unreadable is an error: other origins would change the lab.
 func TestUnreadableLoadedBundle(t *testing.T) {
 	o := Options{CacheDir: t.TempDir()}
-	if _, err := Load(t.Context(), o, save(t, makeGoods(t)), nil); err != nil {
+	if _, err := load(t, &o, save(t, makeGoods(t))); err != nil {
 		t.Fatal(err)
 	}
 	var index string

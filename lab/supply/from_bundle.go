@@ -2,8 +2,6 @@ package supply
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/supply/archive"
+	"homelab/lab/supply/registry"
 	"homelab/lab/supply/store"
 )
 
@@ -25,6 +24,7 @@ const (
 
 // fromBundle supplies images and charts from an archive, which is unpacked into the store on first use.
 type fromBundle struct {
+	options  Options
 	store    *store.Store
 	file     string // empty if already in the store
 	id       string // digest of the archive's index
@@ -38,22 +38,18 @@ type loaded struct {
 	Charts   []lab.Chart      `json:"charts"`
 }
 
-func openBundle(s *store.Store, file string) (*fromBundle, error) {
+func openBundle(s *store.Store, o Options, file string) (*fromBundle, error) {
 	contents, err := archive.Inspect(file)
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(contents)
-	if err != nil {
-		return nil, fmt.Errorf("bundle: %w", err)
-	}
-	sum := sha256.Sum256(data)
-	return &fromBundle{store: s, file: file, id: hex.EncodeToString(sum[:]), contents: contents}, nil
+	id, err := bundleID(contents)
+	return &fromBundle{options: o, store: s, file: file, id: id, contents: contents}, err
 }
 
 // loadedBundle returns a bundle of the store, or false.
-func loadedBundle(s *store.Store, id string) (*fromBundle, bool, error) {
-	b := &fromBundle{store: s, id: id}
+func loadedBundle(s *store.Store, o Options, id string) (*fromBundle, bool, error) {
+	b := &fromBundle{options: o, store: s, id: id}
 	l, ok, err := b.loaded()
 	b.contents = l.Contents
 	return b, ok, err
@@ -86,8 +82,49 @@ func readLoaded(e store.Entry) (loaded, error) {
 	return l, nil
 }
 
-// load unpacks the archive once.
+// image returns an image of the archive, without its files.
+func (b *fromBundle) image(i archive.Image) lab.Image {
+	return lab.Image{Name: i.Name, Ref: i.Ref, Digest: i.Digest, Key: i.Key, Manifests: i.Manifests}
+}
+
+func (b *fromBundle) chart(c archive.Chart) lab.Chart {
+	return lab.Chart{Name: c.Name, Version: c.Version, Digest: c.Digest, Key: c.Key}
+}
+
+// check compares the content with lab's pins. The archive's index has all digests, which loading verifies.
+func (b *fromBundle) check() error {
+	pins, err := registry.Embedded()
+	if err != nil {
+		return err
+	}
+	for _, i := range b.contents.Images {
+		if _, err := pins.Image(b.image(i), b.options.platform()); err != nil {
+			return err
+		}
+	}
+	for _, c := range b.contents.Charts {
+		if _, err := pins.Chart(b.chart(c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load unpacks the archive once, if a person has accepted it.
 func (b *fromBundle) load(ctx context.Context, p lab.Progress) (loaded, error) {
+	if l, ok, err := b.loaded(); ok || err != nil {
+		return l, err
+	}
+	record, err := b.options.trusted()
+	if err != nil {
+		return loaded{}, err
+	}
+	if _, ok := record[b.id]; !ok {
+		return loaded{}, Bundle{File: b.file}.untrusted(Terms{})
+	}
+	if err := b.check(); err != nil {
+		return loaded{}, err
+	}
 	waiting := func() {
 		if p != nil {
 			p("waiting for another lab to load the bundle")
@@ -162,16 +199,23 @@ func (b *fromBundle) Items(context.Context) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
+	pins, err := registry.Embedded()
+	if err != nil {
+		return nil, err
+	}
 	var items []Item
 	for _, i := range b.contents.Images {
+		v, _ := pins.Image(b.image(i), b.options.platform()) // an error prevents loading
 		items = append(items, Item{
 			Kind: KindImage, Name: i.Name, Version: tag(i.Ref), Ref: i.Ref, Key: i.Digest, Digest: i.Digest, Size: i.Size(), Origin: lab.OriginBundle, Present: ok,
+			Verdict: v,
 		})
 	}
 	for _, c := range b.contents.Charts {
+		v, _ := pins.Chart(b.chart(c))
 		items = append(items, Item{
 			Kind: KindChart, Name: c.Name, Version: c.Version, Ref: c.Name + "-" + c.Version, Key: c.Digest, Digest: c.Digest, Size: c.Size,
-			Origin: lab.OriginBundle, Present: ok,
+			Origin: lab.OriginBundle, Present: ok, Verdict: v,
 		})
 	}
 	return items, nil

@@ -29,7 +29,7 @@ func (f *fromRegistry) Items(ctx context.Context) ([]Item, error) {
 	}
 	var items []Item
 	for _, pin := range pins.Images {
-		i := Item{Kind: KindImage, Name: pin.Name, Version: tag(pin.Ref), Ref: pin.Ref, Key: pin.Ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry}
+		i := Item{Kind: KindImage, Name: pin.Name, Version: tag(pin.Ref), Ref: pin.Ref, Key: pin.Ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry, Verdict: f.registry.Expected(pin)}
 		if img, ok := f.registry.HasImage(pin); ok {
 			i.Digest, i.Size, i.Present = img.Digest, img.Size, true
 		}
@@ -37,7 +37,7 @@ func (f *fromRegistry) Items(ctx context.Context) ([]Item, error) {
 	}
 	for _, pin := range pins.Charts {
 		ref := pin.Name + "-" + pin.Version
-		i := Item{Kind: KindChart, Name: pin.Name, Version: pin.Version, Ref: ref, Key: ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry}
+		i := Item{Kind: KindChart, Name: pin.Name, Version: pin.Version, Ref: ref, Key: ref + " " + pin.Digest, Digest: pin.Digest, Origin: lab.OriginRegistry, Verdict: f.registry.ExpectedChart(pin)}
 		if c, ok := f.registry.HasChart(pin); ok {
 			i.Digest, i.Size, i.Present = c.Digest, fileSize(c.Archive), true
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -32,10 +31,13 @@ func (f *fromSource) Image(ctx context.Context, name string, p lab.Progress) (la
 }
 
 // chartKey changes with the recipe and the code that builds charts.
-func (f *fromSource) chartKey(r chart.Recipe) (name, key string) {
+func chartKey(r chart.Recipe) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", fmt.Sprint(r), chart.Code()))
-	return "chart-" + r.Name + "-" + r.Version, hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:])
 }
+
+// chartEntry is the name of a chart in the store.
+func chartEntry(r chart.Recipe) string { return "chart-" + r.Name + "-" + r.Version }
 
 // keepCharts is the number of versions of a chart kept in the store.
 const keepCharts = 4
@@ -45,7 +47,7 @@ func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Prog
 	if err != nil {
 		return lab.Chart{}, err
 	}
-	entry, key := f.chartKey(r)
+	entry, key := chartEntry(r), chartKey(r)
 	made := false
 	e, err := f.store.Make(ctx, entry, key, nil, func(ctx context.Context, dir string) (store.Meta, error) {
 		made = true
@@ -68,7 +70,7 @@ func (f *fromSource) Chart(ctx context.Context, name, version string, p lab.Prog
 			return lab.Chart{}, err
 		}
 	}
-	return lab.Chart{Name: r.Name, Version: r.Version, Digest: e.Digest, Archive: e.Path(e.Ref), Origin: lab.OriginSource}, nil
+	return lab.Chart{Name: r.Name, Version: r.Version, Digest: e.Digest, Archive: e.Path(e.Ref), Origin: lab.OriginSource, Key: key}, nil
 }
 
 func (f *fromSource) Items(context.Context) ([]Item, error) {
@@ -77,20 +79,16 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 		return nil, err
 	}
 	byName := map[string]source.Item{}
-	var inside []string // nested images
 	for _, m := range made {
 		byName[m.Component.Name] = m
-		inside = append(inside, m.Component.Preload...)
 	}
 	var items []Item
-	for _, m := range made {
-		c := m.Component
-		if c.Kind != source.KindImage && c.Kind != source.KindNode || slices.Contains(inside, c.Name) {
-			continue
-		}
+	for _, c := range f.recipes.Images() {
+		m := byName[c.Name]
 		i := Item{
 			Kind: KindImage, Name: c.Name, Version: c.Version, Ref: m.Ref, Key: m.Key, Digest: m.Entry.Digest, Size: m.Entry.Size,
 			Origin: cmp.Or(m.Entry.Origin, lab.OriginSource), Present: m.Present,
+			Verdict: builtHere, Modules: modulesOf(f.recipes.Modules(c.Name)),
 		}
 		i.Seconds = seconds(byName, c, map[string]bool{})
 		items = append(items, i)
@@ -100,14 +98,15 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 		return nil, err
 	}
 	for _, r := range charts {
-		name, key := f.chartKey(r)
+		name, key := chartEntry(r), chartKey(r)
 		e, ok, err := f.store.Lookup(name, key)
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, Item{
 			Kind: KindChart, Name: r.Name, Version: r.Version, Ref: r.Name + "-" + r.Version, Key: key, Digest: e.Digest, Size: e.Size,
-			Origin: lab.OriginSource, Present: ok, Seconds: e.Seconds,
+			Origin: lab.OriginSource, Present: ok, Seconds: e.Seconds, Verdict: builtHere,
+			Modules: modulesOf(r.Modules()),
 		})
 	}
 	return items, nil

@@ -88,7 +88,7 @@ func TestFullDiskBundle(t *testing.T) {
 	dir := disktest.Tiny(t, 256<<10)
 	room := fill(t, dir)
 	to := filepath.Join(dir, "lab.tar.zst")
-	wantNoSpace(t, "save", archive.Save(t.Context(), to, g.images, g.charts, nil), dir)
+	wantNoSpace(t, "save", archive.Save(t.Context(), to, archive.Goods{Images: g.images, Charts: g.charts}, nil), dir)
 	if _, err := os.Stat(to); err == nil {
 		t.Error("partial bundle was saved")
 	}
@@ -98,10 +98,10 @@ func TestFullDiskBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	room = fill(t, dir)
-	_, err := Load(t.Context(), o, file, nil)
+	_, err := load(t, &o, file)
 	wantNoSpace(t, "load", err, dir)
 	room()
-	s, err := Load(t.Context(), o, file, nil)
+	s, err := load(t, &o, file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func TestLoadBundleOffline(t *testing.T) {
 	if err := s.auto(t.Context(), func() error { return errors.New("not on this machine") }); !errors.As(err, &labErr) || labErr.Code != "no_images" {
 		t.Errorf("got %v", err)
 	}
-	if s, err = Load(t.Context(), o, save(t, g), nil); err != nil {
+	if s, err = load(t, &o, save(t, g)); err != nil {
 		t.Fatal(err)
 	}
 	contract(t, s, g, lab.OriginBundle)

@@ -3,10 +3,12 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -30,11 +32,17 @@ const (
 	bundlePrefix = "bundle="
 )
 
+// Bundle returns the file of mode bundle=FILE.
+func (m Mode) Bundle() (file string, ok bool) { return strings.CutPrefix(string(m), bundlePrefix) }
+
 // Options configure a supply.
 type Options struct {
 	Mode     Mode           // empty for auto
 	Mirror   string         // host:port of a registry with upstream's names; empty for upstream
 	CacheDir string         // lab's cache folder
+	StateDir string         // lab's state folder, which has the record of trusted bundles
+	Lab      string         // lab's own version, for what it makes
+	Arch     string         // of the container engine, "amd64"; empty for this machine's
 	Patience time.Duration  // timeout for a registry's pins; 0 for the default
 	Docker   *docker.Docker // container engine that may have images; may be nil
 	Engine   lab.EngineType // whose images and charts a bundle holds; empty for Argo CD
@@ -59,7 +67,9 @@ type Item struct {
 	Size    int64  // bytes, if present
 	Origin  lab.Origin
 	Present bool
-	Seconds float64 // source: total build time, measured or estimated; else 0
+	Verdict registry.Verdict // what its content was or will be compared with
+	Modules []Module         // of its recipe, if it is or was built here
+	Seconds float64          // source: total build time, measured or estimated; else 0
 }
 
 // Title formats the item for users.
@@ -69,6 +79,9 @@ func (i Item) Title() string {
 	}
 	return i.Name
 }
+
+// platform is what images are for.
+func (o Options) platform() string { return "linux/" + cmp.Or(o.Arch, runtime.GOARCH) }
 
 // supplier is an origin of images and charts. It must be safe for concurrent use.
 type supplier interface {
@@ -99,11 +112,11 @@ func Open(ctx context.Context, o Options) (*Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch file, isBundle := strings.CutPrefix(string(o.Mode), bundlePrefix); {
+	switch file, isBundle := o.Mode.Bundle(); {
 	case isBundle && file != "":
 		err = s.useFile(file)
 	case o.Mode == ModeAuto || o.Mode == "":
-		err = s.auto(ctx, source.Possible)
+		err = s.auto(ctx, s.recipes.Possible)
 	case o.Mode == ModeRegistry:
 		_, err = s.useRegistry()
 	case o.Mode == ModeSource:
@@ -128,7 +141,7 @@ func newSupply(o Options) (*Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	recipes, err := source.Builtin()
+	recipes, err := source.For(cmp.Or(o.Arch, runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +154,7 @@ func (s *Supply) useSource() {
 }
 
 func (s *Supply) useRegistry() (*registry.Registry, error) {
-	r, err := registry.New(registry.Options{Dir: filepath.Join(s.options.CacheDir, "registry"), Mirror: s.options.Mirror, Patience: s.options.Patience})
+	r, err := registry.New(registry.Options{Dir: filepath.Join(s.options.CacheDir, "registry"), Mirror: s.options.Mirror, Platform: s.options.platform(), Patience: s.options.Patience})
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +166,7 @@ func (s *Supply) useRegistry() (*registry.Registry, error) {
 }
 
 func (s *Supply) useFile(file string) error {
-	b, err := openBundle(s.store, file)
+	b, err := openBundle(s.store, s.options, file)
 	if err != nil {
 		return err
 	}
@@ -311,13 +324,13 @@ func (s *Supply) ImagesOf(chart, version string) []string { return s.recipes.Ima
 // ByRef returns the component of an image reference in manifests, or "".
 func (s *Supply) ByRef(ref string) string { return s.recipes.ByRef(ref) }
 
-// Load unpacks an archive and returns a supply from it. From now on, mode auto uses it. It makes no requests.
+// Load unpacks an accepted archive and returns a supply from it. From now on, mode auto uses it. It makes no requests.
 func Load(ctx context.Context, o Options, file string, p lab.Progress) (*Supply, error) {
 	s, err := newSupply(o)
 	if err != nil {
 		return nil, err
 	}
-	b, err := openBundle(s.store, file)
+	b, err := openBundle(s.store, s.options, file)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,12 @@ func makeGoods(t testing.TB) goods {
 
 func makeImage(t testing.TB, component, ref string) lab.Image {
 	t.Helper()
+	return makeImageOf(t, component, ref, "")
+}
+
+// makeImageOf makes an image that was built from the recipe with a key.
+func makeImageOf(t testing.TB, component, ref, key string) lab.Image {
+	t.Helper()
 	img, err := random.Image(256, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +63,7 @@ func makeImage(t testing.TB, component, ref string) lab.Image {
 	}
 	cfg = cfg.DeepCopy()
 	cfg.OS, cfg.Architecture = "linux", "amd64"
+	cfg.Config.Labels = map[string]string{lab.LabelInputs: key}
 	if img, err = mutate.ConfigFile(img, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +79,7 @@ func makeImage(t testing.TB, component, ref string) lab.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lab.Image{Name: component, Ref: ref, Digest: digest.String(), Archive: file, Size: fileSize(file)}
+	return lab.Image{Name: component, Ref: ref, Digest: digest.String(), Archive: file, Size: fileSize(file), Key: key}
 }
 
 func makeChart(t testing.TB, chart, version string) lab.Chart {
@@ -97,7 +104,7 @@ func makeChart(t testing.TB, chart, version string) lab.Chart {
 func save(t testing.TB, g goods) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "lab.tar.zst")
-	if err := archive.Save(t.Context(), file, g.images, g.charts, nil); err != nil {
+	if err := archive.Save(t.Context(), file, archive.Goods{Made: archive.Made{By: "v0.0.0-test"}, Images: g.images, Charts: g.charts}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -116,9 +123,32 @@ func publish(t *testing.T, g goods) *httptest.Server {
 
 func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
 
+// load loads a bundle that a person accepts.
+func load(t testing.TB, o *Options, file string) (*Supply, error) {
+	t.Helper()
+	if err := accept(t, o, file); err != nil {
+		return nil, err
+	}
+	return Load(t.Context(), *o, file, nil)
+}
+
+func accept(t testing.TB, o *Options, file string) error {
+	t.Helper()
+	if o.StateDir == "" {
+		o.StateDir = t.TempDir()
+	}
+	_, err := Accept(t.Context(), *o, file, Terms{Any: true}, nil)
+	return err
+}
+
 // open opens a supply in its own folder.
 func open(t testing.TB, o Options) *Supply {
 	t.Helper()
+	if file, ok := o.Mode.Bundle(); ok {
+		if err := accept(t, &o, file); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +272,7 @@ func fillSource(t *testing.T, dir string, components ...string) goods {
 		if err != nil {
 			t.Fatal(err)
 		}
-		img := makeImage(t, name, ref)
+		img := makeImageOf(t, name, ref, key)
 		put(name, key, store.Meta{Ref: ref, Digest: img.Digest}, img.Archive, "image.tar")
 		g.images = append(g.images, img)
 	}
@@ -251,7 +281,7 @@ func fillSource(t *testing.T, dir string, components ...string) goods {
 		t.Fatal(err)
 	}
 	c := makeChart(t, r.Name, r.Version)
-	name, key := newFromSource(recipes, st, nil).chartKey(r)
+	name, key := chartEntry(r), chartKey(r)
 	put(name, key, store.Meta{Ref: "x.tgz", Digest: c.Digest}, c.Archive, "x.tgz")
 	g.charts = append(g.charts, c)
 	return g
@@ -337,7 +367,7 @@ func TestAutoBundle(t *testing.T) {
 	g := makeGoods(t)
 	dir := t.TempDir()
 	file := save(t, g)
-	s, err := Load(t.Context(), Options{CacheDir: dir}, file, nil)
+	s, err := load(t, &Options{CacheDir: dir}, file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,10 +63,18 @@ func contract() map[string]any {
 			{"fs.inotify.max_user_watches", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), true, "524288 is 8192 again"},
 			{"docker.io", time.Date(2026, 3, 1, 14, 1, 0, 0, time.UTC), false, "removing packages is up to you: apt-get remove docker.io"},
 		}},
-		"bundle": BundleResult{Items: []BundleItem{
-			{"image", "argocd", "quay.io/argoproj/argocd:v3.2.11", "sha256:" + strings.Repeat("0a", 32), 187654321, "source", true},
-			{"chart", "podinfo", "6.9.2", "", 0, "source", false},
-		}},
+		"bundle": BundleResult{
+			Items: []BundleItem{
+				{
+					Kind: "image", Name: "argocd", Ref: "quay.io/argoproj/argocd:v3.2.11", Digest: "sha256:" + strings.Repeat("0a", 32), Bytes: 187654321, Origin: "source",
+					AtHand: true, Version: "v3.2.11", Check: "recipe",
+					Modules: []BundleModule{{"github.com/argoproj/argo-cd/v3", "v3.2.11", "h1:" + strings.Repeat("A", 43) + "="}},
+					Debian:  []BundlePackage{{"git", "1:2.39.5-0+deb12u2"}},
+				},
+				{Kind: "chart", Name: "podinfo", Ref: "podinfo-6.9.2", Origin: "registry", Version: "6.9.2", Check: "first-use", Why: "no public repository pins it"},
+			},
+			File: "lab.tar.zst", SHA256: strings.Repeat("0b", 32), MadeBy: "v0.1.0", MadeAt: time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC), MadeFrom: "images built from source",
+		},
 		"bridge": NewBridgeResult("homelab", []lab.Registration{{
 			Cluster: "prod", Server: "https://homelab-prod-control-plane:6443",
 			Labels: map[string]lab.Value{

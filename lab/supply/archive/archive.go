@@ -18,13 +18,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
+	"unicode"
 
 	"homelab/lab"
 	"homelab/lab/supply/disk"
 )
 
-// version of the format; other versions are rejected.
-const version = 1
+// version of the format. Version 1 lacks what Made, Image and Chart say of the origin; others are rejected.
+const version = 2
 
 // Names in the archive.
 const (
@@ -45,8 +47,16 @@ const (
 
 // Contents are the contents of an archive.
 type Contents struct {
+	Made   Made    `json:"made,omitzero"`
 	Images []Image `json:"images"`
 	Charts []Chart `json:"charts"`
+}
+
+// Made says who made an archive, by their own account.
+type Made struct {
+	By   string    `json:"by,omitempty"` // version of lab
+	At   time.Time `json:"at,omitzero"`
+	From string    `json:"from,omitempty"` // where that lab had the images from, in its words
 }
 
 // Image is an image in an archive.
@@ -57,6 +67,9 @@ type Image struct {
 	Config   int64  `json:"config"` // bytes of the configuration
 	Manifest Blob   `json:"manifest"`
 	Layers   []Blob `json:"layers"` // with digests of the uncompressed layers
+
+	Key       string `json:"key,omitempty"`       // lab.Image.Key
+	Manifests string `json:"manifests,omitempty"` // lab.Image.Manifests
 }
 
 // Size returns the total size of an image's files, shared layers included.
@@ -79,6 +92,7 @@ type Chart struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Blob
+	Key string `json:"key,omitempty"` // lab.Chart.Key
 }
 
 func (c Chart) file() string { return chartDir + c.Name + "-" + c.Version + ".tgz" }
@@ -91,14 +105,15 @@ type index struct {
 
 var (
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	keyForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
 	refForm    = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._/:-]{0,254}:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 )
 
 // check validates an index.
 func (x index) check() error {
-	if x.Version != version {
-		return fmt.Errorf("it has format %d, this lab reads format %d", x.Version, version)
+	if x.Version < 1 || x.Version > version {
+		return fmt.Errorf("it has format %d, this lab reads formats 1 to %d", x.Version, version)
 	}
 	if len(x.Images) > maxEntries || len(x.Charts) > maxEntries {
 		return fmt.Errorf("it names %d images and %d charts", len(x.Images), len(x.Charts))
@@ -123,8 +138,14 @@ func (x index) check() error {
 		}
 		return nil
 	}
+	if !printable(x.Made.By) || !printable(x.Made.From) { // shown on terminals
+		return errors.New("it was not made by a lab")
+	}
 	for _, i := range x.Images {
 		what := "image " + i.Name
+		if i.Key != "" && !keyForm.MatchString(i.Key) {
+			return fmt.Errorf("%s has key %q", what, i.Key)
+		}
 		if !nameForm.MatchString(i.Name) || !refForm.MatchString(i.Ref) || len(i.Layers) > maxEntries || names[what] {
 			return fmt.Errorf("image %q called %q is not one that lab writes", i.Name, i.Ref)
 		}
@@ -138,6 +159,9 @@ func (x index) check() error {
 		}
 	}
 	for _, c := range x.Charts {
+		if c.Key != "" && !keyForm.MatchString(c.Key) {
+			return fmt.Errorf("chart %s has key %q", c.Name, c.Key)
+		}
 		if !nameForm.MatchString(c.Name) || !nameForm.MatchString(c.Version) || names[c.file()] {
 			return fmt.Errorf("chart %q %q is not one that lab writes", c.Name, c.Version)
 		}
@@ -147,6 +171,10 @@ func (x index) check() error {
 		}
 	}
 	return nil
+}
+
+func printable(s string) bool {
+	return len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func blobName(digest string) string { return blobDir + strings.TrimPrefix(digest, "sha256:") }

@@ -117,7 +117,7 @@ func sample(t testing.TB) ([]lab.Image, []lab.Chart) {
 func save(t testing.TB, images []lab.Image, charts []lab.Chart) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "lab.tar.zst")
-	if err := Save(t.Context(), file, images, charts, nil); err != nil {
+	if err := Save(t.Context(), file, Goods{Images: images, Charts: charts}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -311,7 +311,7 @@ func TestSaveRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			err := Save(t.Context(), filepath.Join(dir, "b"), tc.images, tc.charts, nil)
+			err := Save(t.Context(), filepath.Join(dir, "b"), Goods{Images: tc.images, Charts: tc.charts}, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -328,7 +328,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
-	if err := Save(ctx, filepath.Join(dir, "b"), images, charts, nil); !errors.Is(err, context.Canceled) {
+	if err := Save(ctx, filepath.Join(dir, "b"), Goods{Images: images, Charts: charts}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("save: %v", err)
 	}
 	if _, _, err := Load(ctx, file, dir, nil); !errors.Is(err, context.Canceled) {

@@ -92,7 +92,7 @@ func BenchmarkSave(b *testing.B) {
 func BenchmarkLoad(b *testing.B) {
 	images := benchImages(b)
 	file := filepath.Join(b.TempDir(), "lab.tar.zst")
-	if err := Save(b.Context(), file, images, nil, nil); err != nil {
+	if err := Save(b.Context(), file, Goods{Images: images}, nil); err != nil {
 		b.Fatal(err)
 	}
 	var size int64

@@ -158,6 +158,15 @@ func diffIDs(config []byte) ([]string, error) {
 	return c.RootFS.DiffIDs, nil
 }
 
+// inputs returns the key of the recipe in an image's labels.
+func inputs(config []byte) string {
+	var c struct {
+		Config struct{ Labels map[string]string }
+	}
+	_ = json.Unmarshal(config, &c) // read before
+	return c.Config.Labels[lab.LabelInputs]
+}
+
 // open returns a layer, uncompressed.
 func (a *dockerArchive) open(l layer) (io.Reader, error) {
 	r := io.NewSectionReader(a.file, l.offset, l.size)

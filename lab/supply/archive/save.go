@@ -27,15 +27,23 @@ import (
 // 525 MB, this one 494 MB in 25 % more time, the next one 472 MB in twice the time.
 const level = zstd.SpeedDefault
 
-// Save writes images and charts to file, atomically. The output does not depend on their order.
-func Save(ctx context.Context, file string, images []lab.Image, charts []lab.Chart, p lab.Progress) error {
-	return disk.Explain(saveTo(ctx, file, images, charts, p), filepath.Dir(file), "or save to another disk")
+// Goods are what an archive is made of.
+type Goods struct {
+	Made   Made
+	Images []lab.Image
+	Charts []lab.Chart
 }
 
-func saveTo(ctx context.Context, file string, images []lab.Image, charts []lab.Chart, p lab.Progress) error {
+// Save writes images and charts to file, atomically. The output does not depend on their order.
+func Save(ctx context.Context, file string, g Goods, p lab.Progress) error {
+	return disk.Explain(saveTo(ctx, file, g, p), filepath.Dir(file), "or save to another disk")
+}
+
+func saveTo(ctx context.Context, file string, g Goods, p lab.Progress) error {
 	s := &saver{ctx: ctx, level: level}
 	defer s.close()
-	if err := s.add(images, charts); err != nil {
+	s.index.Made = g.Made
+	if err := s.add(g.Images, g.Charts); err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
 	// A fixed name, so that a killed run's leftover is overwritten; the lock excludes concurrent runs.
@@ -97,7 +105,10 @@ func (s *saver) add(images []lab.Image, charts []lab.Chart) error {
 			return err
 		}
 		s.opened = append(s.opened, a)
-		entry := Image{Name: img.Name, Ref: img.Ref, Digest: img.Digest, Config: int64(len(a.config))}
+		entry := Image{Name: img.Name, Ref: img.Ref, Digest: img.Digest, Config: int64(len(a.config)), Key: img.Key}
+		if entry.Key == "" {
+			entry.Manifests = img.Manifests
+		}
 		manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: descriptor(types.OCIConfigJSON, Blob{img.Digest, entry.Config})}
 		for _, l := range a.layers {
 			entry.Layers = append(entry.Layers, l.Blob)
@@ -119,7 +130,7 @@ func (s *saver) add(images []lab.Image, charts []lab.Chart) error {
 		if err != nil {
 			return err
 		}
-		s.index.Charts = append(s.index.Charts, Chart{c.Name, c.Version, Blob{c.Digest, info.Size()}})
+		s.index.Charts = append(s.index.Charts, Chart{c.Name, c.Version, Blob{c.Digest, info.Size()}, c.Key})
 	}
 	s.charts = charts
 	data, err := json.Marshal(oci)

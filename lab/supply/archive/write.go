@@ -122,6 +122,9 @@ func (w *writer) takeSmall(b Blob, r io.Reader) error {
 		if err != nil {
 			return err
 		}
+		if key := inputs(data); i.Key != "" && i.Key != key {
+			return fmt.Errorf("image %s says that it was built from recipe %q, the index %q", i.Ref, key, i.Key)
+		}
 		if !slices.EqualFunc(diffs, i.Layers, func(d string, l Blob) bool { return d == l.Digest }) {
 			return fmt.Errorf("image %s and its configuration have different layers", i.Ref)
 		}
@@ -154,12 +157,14 @@ func (w *writer) finish() ([]lab.Image, []lab.Chart, error) {
 		}
 		images = append(images, lab.Image{
 			Name: i.Name, Ref: i.Ref, Digest: i.Digest, Archive: i.file.Name(), Size: info.Size(), Origin: lab.OriginBundle,
+			Key: i.Key, Manifests: i.Manifests,
 		})
 	}
 	var charts []lab.Chart
 	for _, c := range w.wanted.Charts {
 		charts = append(charts, lab.Chart{
 			Name: c.Name, Version: c.Version, Digest: c.Digest, Archive: filepath.Join(w.dir, filepath.Base(c.file())), Origin: lab.OriginBundle,
+			Key: c.Key,
 		})
 	}
 	return images, charts, nil

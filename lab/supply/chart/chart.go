@@ -8,12 +8,8 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -24,6 +20,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"homelab/lab"
+	"homelab/lab/supply/gosum"
 )
 
 //go:embed recipes.yaml
@@ -135,43 +132,20 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 	return doc.Charts, nil
 }
 
+// Modules returns the recipe's modules, module@version.
+func (r Recipe) Modules() []string { return append([]string{r.Module}, r.Parts...) }
+
 // Download downloads the recipe's modules with the go command and returns their folders in the module cache.
 func Download(ctx context.Context, r Recipe) (Sources, error) {
-	src := Sources{}
-	for _, module := range append([]string{r.Module}, r.Parts...) {
-		dir, err := download(ctx, module)
+	src, sums := Sources{}, gosum.Recorded()
+	for _, module := range r.Modules() {
+		dir, err := sums.Download(ctx, module)
 		if err != nil {
 			return nil, err
 		}
 		src[module] = dir
 	}
 	return src, nil
-}
-
-func download(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	// Outside any module: the current one may lack checksums of modules that it does not use.
-	cmd.Dir = os.TempDir()
-	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	var got struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &got); jsonErr == nil && got.Error != "" {
-		err = errors.New(got.Error)
-	} else if err != nil && stderr.Len() > 0 {
-		err = errors.New(strings.TrimSpace(stderr.String()))
-	}
-	if err == nil && got.Dir == "" {
-		err = errors.New("the go command returned no folder")
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return "", &lab.Error{Exit: lab.ExitFailed, Code: "no_module", Message: "module " + module + " was not downloaded", Err: err}
-	}
-	return got.Dir, nil
 }
 
 // Build builds the recipe's chart from its modules and writes it to outDir as NAME-VERSION.tgz.

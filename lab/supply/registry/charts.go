@@ -66,12 +66,18 @@ func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progr
 		err = r.checkChart(ctx, source, pin, data)
 	}
 	if err == nil {
+		out.Digest = sum(data)
+		var v Verdict
+		if v, err = r.lab.Chart(out); v.Check == CheckFirstUse && p != nil {
+			p("no digest of chart " + pin.Name + " " + pin.Version + " is known: it is compared with the first one pulled")
+		}
+	}
+	if err == nil {
 		err = disk.WriteFile(out.Archive, data)
 	}
 	if err != nil {
 		return lab.Chart{}, failed(ctx, fmt.Sprintf("chart %s %s was not pulled from %s", pin.Name, pin.Version, from), err)
 	}
-	out.Digest = sum(data)
 	return out, disk.Explain(r.keep(strings.TrimSuffix(filepath.Base(out.Archive), chartSuffix), out), r.dir, disk.CacheCure)
 }
 
@@ -97,7 +103,9 @@ func (r *Registry) chartPlace(pin ChartPin) (from, source string, out lab.Chart)
 	}
 	source = from + "/" + pin.Name + " " + pin.Version
 	key := fileName("chart-"+pin.Name+"-"+pin.Version, source+" "+pin.Digest)
-	return from, source, lab.Chart{Name: pin.Name, Version: pin.Version, Origin: lab.OriginRegistry, Archive: filepath.Join(r.dir, key+chartSuffix)}
+	return from, source, lab.Chart{
+		Name: pin.Name, Version: pin.Version, Origin: lab.OriginRegistry, Archive: filepath.Join(r.dir, key+chartSuffix), Key: pin.Key,
+	}
 }
 
 // checkChart checks a chart against its pin and its metadata.
@@ -107,7 +115,7 @@ func (r *Registry) checkChart(ctx context.Context, source string, pin ChartPin, 
 			return err
 		}
 	} else if got != pin.Digest {
-		return fmt.Errorf("its digest is %s where %s is pinned", got, pin.Digest)
+		return Differs("chart "+pin.Name+" "+pin.Version, pin.Digest, got)
 	}
 	c, err := loader.LoadArchive(bytes.NewReader(data))
 	if err != nil {

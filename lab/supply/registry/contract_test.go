@@ -217,6 +217,63 @@ func contract(t *testing.T, start func(*testing.T) string) {
 		wantCode(t, err, "registry")
 	})
 
+	t.Run("a mirror's images against lab's pins", func(t *testing.T) {
+		upstream, mirror := start(t), start(t)
+		const ref = "example.test/a:1"
+		index := v1.ImageIndex(mustIndex(t))
+		for _, arch := range []string{"amd64", "arm64"} {
+			platform := &v1.Platform{OS: "linux", Architecture: arch}
+			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: randomImage(t, arch), Descriptor: v1.Descriptor{Platform: platform}})
+		}
+		tag, err := name.NewTag(upstream + "/" + ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.WriteIndex(tag, index); err != nil {
+			t.Fatal(err)
+		}
+		digest, err := index.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pins := Pins{Images: []ImagePin{{Name: "a", Ref: ref, Digest: digest.String()}}}
+		pulled, err := plain(t, upstream, t.TempDir(), pins).Image(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := makeImage(t, "a", ref)
+		forged := other
+		forged.Manifests = pulled.Manifests
+		built := makeImage(t, "a", ref)
+		built.Key = strings.Repeat("a", 64)
+		for _, tc := range []struct {
+			name  string
+			image lab.Image
+			code  string
+			check Check
+		}{
+			{"pulled, whose layers are compressed anew", pulled, "", CheckPin},
+			{"another one", other, "digest_differs", CheckPin},
+			{"another one with upstream's manifests", forged, "digest_differs", CheckPin},
+			{"built, as its pins say and its labels do not", built, "registry", CheckClaim},
+		} {
+			if err := Publish(t.Context(), mirror, []lab.Image{tc.image}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			r := plain(t, mirror, t.TempDir(), pins)
+			got, err := r.Image(t.Context(), "a", nil)
+			if tc.code != "" {
+				wantCode(t, err, tc.code)
+			} else if err != nil || got.Digest != pulled.Digest {
+				t.Errorf("%s: %+v, %v", tc.name, got, err)
+			}
+			held, err := r.Pins(t.Context())
+			if err != nil || r.Expected(held.Images[0]).Check != tc.check {
+				t.Errorf("%s: %+v, %v", tc.name, r.Expected(held.Images[0]), err)
+			}
+		}
+	})
+
 	t.Run("interrupted pull", func(t *testing.T) {
 		mirror := start(t)
 		if err := Publish(t.Context(), mirror, []lab.Image{makeImage(t, "redis", "example.test/redis:8")}, nil, nil); err != nil {

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,11 @@ type ImagePin struct {
 	Ref       string            `yaml:"ref"`                 // repository:tag
 	Digest    string            `yaml:"digest,omitempty"`    // of the tag; empty if unknown
 	Platforms map[string]string `yaml:"platforms,omitempty"` // "linux/amd64" -> digest of that platform's image
+	Unknown   string            `yaml:"unknown,omitempty"`   // why there is no digest, or not for each platform
+
+	// Of a mirror's own pins.
+	Key       string `yaml:"key,omitempty"`       // of the recipe that whoever filled the mirror built it from
+	Manifests string `yaml:"manifests,omitempty"` // upstream's: lab.Image.Manifests
 }
 
 // digest returns the expected digest for a platform, or "".
@@ -47,6 +53,8 @@ type ChartPin struct {
 	Version string `yaml:"version"`
 	From    string `yaml:"from"` // https://... of a Helm repository, or oci://host/path without the chart's name
 	Digest  string `yaml:"digest,omitempty"`
+	Unknown string `yaml:"unknown,omitempty"` // why there is no digest
+	Key     string `yaml:"key,omitempty"`     // as an image's
 }
 
 // Embedded returns the built-in pins: Kind's node image, then those of pins.yaml.
@@ -90,7 +98,7 @@ func parsePins(data []byte) (Pins, error) {
 			}
 			digests = append(digests, d)
 		}
-		if err := checkDigests(digests); err != nil {
+		if err := checkDigests(digests, p.Unknown); err != nil {
 			return Pins{}, fmt.Errorf("pins: image %s: %w", p.Name, err)
 		}
 	}
@@ -101,18 +109,20 @@ func parsePins(data []byte) (Pins, error) {
 		if c.Name == "" || c.Version == "" || !strings.HasPrefix(c.From, "https://") && !strings.HasPrefix(c.From, "oci://") && !loopbackURL(c.From) {
 			return Pins{}, fmt.Errorf("pins: chart %s %s: name, version and from (https:// or oci://) are required", c.Name, c.Version)
 		}
-		if err := checkDigests([]string{c.Digest}); err != nil {
+		if err := checkDigests([]string{c.Digest}, c.Unknown); err != nil {
 			return Pins{}, fmt.Errorf("pins: chart %s %s: %w", c.Name, c.Version, err)
 		}
 	}
 	return pins, nil
 }
 
-func checkDigests(digests []string) error {
+// checkDigests requires a digest, or the reason why there is none.
+func checkDigests(digests []string, unknown string) error {
+	digests = slices.DeleteFunc(digests, func(d string) bool { return d == "" })
+	if len(digests) == 0 && unknown == "" {
+		return errors.New("a digest is required, or unknown: REASON")
+	}
 	for _, d := range digests {
-		if d == "" {
-			continue
-		}
 		if h, err := v1.NewHash(d); err != nil || h.Algorithm != "sha256" {
 			return fmt.Errorf("%q is not a sha256 digest", d)
 		}

@@ -119,7 +119,10 @@ func publishImage(mirror string, image lab.Image, pack *packer, opts []remote.Op
 	if err != nil {
 		return ImagePin{}, err
 	}
-	pin := ImagePin{Name: image.Name, Ref: image.Ref, Digest: digest.String()}
+	pin := ImagePin{Name: image.Name, Ref: image.Ref, Digest: digest.String(), Key: image.Key}
+	if pin.Key == "" {
+		pin.Manifests = image.Manifests
+	}
 	if at := config.Platform(); at != nil && at.Architecture != "" {
 		pin.Digest, pin.Platforms = "", map[string]string{at.OS + "/" + at.Architecture: digest.String()}
 	}
@@ -167,7 +170,7 @@ func publishChart(mirror string, c lab.Chart, opts []remote.Option) (ChartPin, e
 	if err := writeArtifact(tag.String(), chartConfigType, config, chartContentType, data, opts); err != nil {
 		return ChartPin{}, err
 	}
-	return ChartPin{Name: c.Name, Version: c.Version, From: "oci://" + mirror + "/charts", Digest: c.Digest}, nil
+	return ChartPin{Name: c.Name, Version: c.Version, From: "oci://" + mirror + "/charts", Digest: c.Digest, Key: c.Key}, nil
 }
 
 // writeArtifact writes a single file to a registry.

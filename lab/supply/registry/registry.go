@@ -49,9 +49,10 @@ type Registry struct {
 	client   *http.Client
 	patience time.Duration
 
+	lab   Pins       // lab's own
 	mu    sync.Mutex // guards asked and pins
 	asked bool       // the mirror's pins were requested
-	pins  Pins
+	pins  Pins       // in effect: the mirror's, if it has any
 }
 
 // New returns a Registry with lab's pins, or those of the mirror.
@@ -78,7 +79,7 @@ func newRegistry(o Options, pins Pins) (*Registry, error) {
 		return nil, disk.Explain(err, o.Dir, disk.CacheCure)
 	}
 	return &Registry{
-		dir: o.Dir, mirror: o.Mirror, platform: *platform, pins: pins, client: &http.Client{Transport: remote.DefaultTransport},
+		dir: o.Dir, mirror: o.Mirror, platform: *platform, lab: pins, pins: pins, client: &http.Client{Transport: remote.DefaultTransport},
 		patience: cmp.Or(o.Patience, askTimeout),
 	}, nil
 }
@@ -157,11 +158,16 @@ func (r *Registry) Image(ctx context.Context, component string, p lab.Progress) 
 	if err != nil {
 		return lab.Image{}, err
 	}
-	img, err := r.resolve(ctx, tag, pin)
+	img, out, err := r.resolve(ctx, tag, pin)
 	if err != nil {
 		return lab.Image{}, failed(ctx, "image "+tag.String()+" was not pulled", err)
 	}
-	out, err := r.download(ctx, key, pin, img, p)
+	if v, err := r.lab.Image(out, r.platform.String()); err != nil {
+		return lab.Image{}, err
+	} else if v.Check == CheckFirstUse && p != nil {
+		p("no digest of " + pin.Ref + " is known: it is compared with the first one pulled")
+	}
+	out, err = r.download(ctx, key, out, img, p)
 	if err != nil {
 		return lab.Image{}, failed(ctx, "image "+tag.String()+" was not pulled", err)
 	}
@@ -173,6 +179,10 @@ func (r *Registry) HasImage(pin ImagePin) (lab.Image, bool) {
 	_, key, err := r.place(pin)
 	var out lab.Image
 	if err != nil || !r.kept(key, &out) || out.Ref != pin.Ref {
+		return lab.Image{}, false
+	}
+	// An earlier lab did not keep manifests, without which a bundle of it could not be checked.
+	if out.Key != pin.Key || out.Manifests == "" {
 		return lab.Image{}, false
 	}
 	info, err := os.Stat(out.Archive)
@@ -187,45 +197,54 @@ func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
 	return tag, fileName(pin.Name, tag.String()+" "+pin.digest(r.platform.String())+" "+r.platform.String()), err
 }
 
-// resolve finds the platform's image and checks it against the pin.
-func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.Image, error) {
+// resolve finds the platform's image, by its pinned digest if there is one.
+func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.Image, lab.Image, error) {
 	var ref name.Reference = tag
 	want := pin.digest(r.platform.String())
 	if want != "" {
 		// By digest, whatever the tag refers to now.
 		ref = tag.Context().Digest(want)
 	}
+	out := lab.Image{Name: pin.Name, Ref: pin.Ref, Origin: lab.OriginRegistry, Key: pin.Key}
 	desc, err := remote.Get(ref, r.options(ctx)...)
 	if err != nil {
-		return nil, err
+		return nil, out, err
 	}
 	if want == "" {
 		if err := r.remember(ctx, "image "+tag.String(), desc.Digest.String()); err != nil {
-			return nil, err
+			return nil, out, err
 		}
 	}
 	img, err := desc.Image()
 	if err != nil {
-		return nil, err
+		return nil, out, err
 	}
 	config, err := img.ConfigFile()
 	if err != nil {
-		return nil, err
+		return nil, out, err
+	}
+	manifest, err := img.RawManifest()
+	if err != nil {
+		return nil, out, err
+	}
+	digest, err := img.ConfigName()
+	if err != nil {
+		return nil, out, err
+	}
+	out.Digest = digest.String()
+	if out.Manifests = cmp.Or(pin.Manifests, string(desc.Manifest)); pin.Manifests == "" && desc.MediaType.IsIndex() {
+		out.Manifests += separator + string(manifest)
 	}
 	// A tag may refer to a single image instead of an index.
 	if got := config.Platform(); got != nil && got.Architecture != "" && got.Architecture != r.platform.Architecture {
-		return nil, fmt.Errorf("it is for %s/%s, not for %s", got.OS, got.Architecture, r.platform.String())
+		return nil, out, fmt.Errorf("it is for %s/%s, not for %s", got.OS, got.Architecture, r.platform.String())
 	}
-	return img, nil
+	return img, out, claimed(pin.Key, config)
 }
 
 // download writes the image as an archive, and its metadata.
-func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v1.Image, p lab.Progress) (lab.Image, error) {
-	digest, err := img.ConfigName()
-	if err != nil {
-		return lab.Image{}, err
-	}
-	tag, err := name.NewTag(pin.Ref)
+func (r *Registry) download(ctx context.Context, key string, out lab.Image, img v1.Image, p lab.Progress) (lab.Image, error) {
+	tag, err := name.NewTag(out.Ref)
 	if err != nil {
 		return lab.Image{}, err
 	}
@@ -239,7 +258,7 @@ func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
-	count := meter.New("pulling "+pin.Ref, size, p)
+	count := meter.New("pulling "+out.Ref, size, p)
 	if err := tarball.Write(tag, img, count.Writer(tmp)); err != nil {
 		return lab.Image{}, err
 	}
@@ -250,9 +269,7 @@ func (r *Registry) download(ctx context.Context, key string, pin ImagePin, img v
 	if err != nil {
 		return lab.Image{}, err
 	}
-	out := lab.Image{
-		Name: pin.Name, Ref: pin.Ref, Digest: digest.String(), Archive: filepath.Join(r.dir, key+".tar"), Size: info.Size(), Origin: lab.OriginRegistry,
-	}
+	out.Archive, out.Size = filepath.Join(r.dir, key+".tar"), info.Size()
 	if err := os.Rename(tmp.Name(), out.Archive); err != nil {
 		return lab.Image{}, err
 	}

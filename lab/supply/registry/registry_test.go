@@ -35,17 +35,19 @@ func TestEmbeddedPins(t *testing.T) {
 func TestPinsStrict(t *testing.T) {
 	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for text, want := range map[string]string{
-		"images: [{name: a, ref: 'h.test/a:1', digest: '" + digest + "'}]":                                       "",
-		"images: [{name: a, ref: 'h.test/a:1', platforms: {linux/arm64: '" + digest + "'}}]":                     "",
-		"charts: [{name: a, version: '1', from: 'http://127.0.0.1:1/x'}]":                                        "",
-		"images: [{name: a, ref: 'h.test/a'}]":                                                                   "must be repository:tag",
-		"images: [{name: a, ref: 'h.test/a:1@" + digest + "'}]":                                                  "must be repository:tag",
-		"images: [{name: a, ref: 'h.test/a:1', digest: 'sha256:12'}]":                                            "not a sha256 digest",
-		"images: [{name: a, ref: 'h.test/a:1', platforms: {amd64: '" + digest + "'}}]":                           "must be like linux/amd64",
-		"images: [{name: a, ref: 'h.test/a:1', sha: x}]":                                                         "field sha not found",
-		"images: [{name: a, ref: 'h.test/a:1'}, {name: a, ref: 'h.test/a:2'}]":                                   "duplicate",
-		"charts: [{name: a, version: '1', from: 'http://example.test'}]":                                         "are required",
-		"charts: [{name: a, version: '1', from: 'oci://h.test'}, {name: a, version: '1', from: 'oci://h.test'}]": "duplicate",
+		"images: [{name: a, ref: 'h.test/a:1', digest: '" + digest + "'}]":                                                   "",
+		"images: [{name: a, ref: 'h.test/a:1', platforms: {linux/arm64: '" + digest + "'}}]":                                 "",
+		"charts: [{name: a, version: '1', from: 'http://127.0.0.1:1/x', unknown: none is published}]":                        "",
+		"images: [{name: a, ref: 'h.test/a:1'}]":                                                                             "a digest is required",
+		"charts: [{name: a, version: '1', from: 'oci://h.test'}]":                                                            "a digest is required",
+		"images: [{name: a, ref: 'h.test/a'}]":                                                                               "must be repository:tag",
+		"images: [{name: a, ref: 'h.test/a:1@" + digest + "'}]":                                                              "must be repository:tag",
+		"images: [{name: a, ref: 'h.test/a:1', digest: 'sha256:12'}]":                                                        "not a sha256 digest",
+		"images: [{name: a, ref: 'h.test/a:1', platforms: {amd64: '" + digest + "'}}]":                                       "must be like linux/amd64",
+		"images: [{name: a, ref: 'h.test/a:1', sha: x}]":                                                                     "field sha not found",
+		"images: [{name: a, ref: 'h.test/a:1', unknown: x}, {name: a, ref: 'h.test/a:2'}]":                                   "duplicate",
+		"charts: [{name: a, version: '1', from: 'http://example.test'}]":                                                     "are required",
+		"charts: [{name: a, version: '1', from: 'oci://h.test', unknown: x}, {name: a, version: '1', from: 'oci://h.test'}]": "duplicate",
 	} {
 		_, err := parsePins([]byte(text))
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {

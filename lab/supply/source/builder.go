@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/supply/gosum"
 	"homelab/lab/supply/store"
 )
 
@@ -23,6 +24,8 @@ type Builder struct {
 	recipes *Recipes
 	store   *store.Store
 	engine  *docker.Docker // may be nil
+	sums    gosum.Sums     // of Go modules
+	keyring string         // of Debian
 
 	builds, downloads, roots *turn
 	board                    *board
@@ -40,9 +43,14 @@ func WithEngine(d *docker.Docker) Option {
 	return func(b *Builder) { b.engine = d }
 }
 
+// WithSums replaces the recorded sums of Go modules.
+func WithSums(s gosum.Sums) Option {
+	return func(b *Builder) { b.sums = s }
+}
+
 // New returns a builder.
 func New(r *Recipes, s *store.Store, options ...Option) *Builder {
-	b := &Builder{recipes: r, store: s, builds: newTurn(), downloads: newTurn(), roots: newTurn(), board: newBoard(), making: map[string]*turn{}}
+	b := &Builder{recipes: r, store: s, sums: gosum.Recorded(), keyring: keyring, builds: newTurn(), downloads: newTurn(), roots: newTurn(), board: newBoard(), making: map[string]*turn{}}
 	for _, o := range options {
 		o(b)
 	}
@@ -87,7 +95,7 @@ func image(e store.Entry) (lab.Image, error) {
 	if err != nil {
 		return lab.Image{}, err
 	}
-	return lab.Image{Name: e.Name, Ref: e.Ref, Digest: e.Digest, Archive: e.Path(archiveFile), Size: info, Origin: cmp.Or(e.Origin, lab.OriginSource)}, nil
+	return lab.Image{Name: e.Name, Ref: e.Ref, Digest: e.Digest, Archive: e.Path(archiveFile), Size: info, Origin: cmp.Or(e.Origin, lab.OriginSource), Key: e.Key}, nil
 }
 
 func (b *Builder) ensure(ctx context.Context, c *Component, p lab.Progress) (store.Entry, error) {

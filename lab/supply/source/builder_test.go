@@ -3,6 +3,7 @@ package source
 import (
 	"archive/zip"
 	"bytes"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,12 +13,29 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"homelab/lab/supply/gosum"
 )
 
-// goProxy serves a module from a folder, so that builds need no network.
-func goProxy(t *testing.T, module, version string, files map[string]string) {
+// goProxy serves a module from a folder, so that builds need no network, and returns its sums.
+func goProxy(t *testing.T, module, version string, files map[string]string) gosum.Sums {
 	t.Helper()
 	dir := t.TempDir()
+	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(dir))
+	t.Setenv("GOSUMDB", "off")
+	cache := t.TempDir()
+	t.Cleanup(func() { // the go command makes the files read-only
+		_ = filepath.WalkDir(cache, func(p string, _ fs.DirEntry, _ error) error { return os.Chmod(p, 0o755) })
+	})
+	t.Setenv("GOMODCACHE", cache)
+	return publish(t, dir, module, version, files)
+}
+
+// publish adds a module to a proxy's folder.
+func publish(t *testing.T, dir, module, version string, files map[string]string) gosum.Sums {
+	t.Helper()
 	at := filepath.Join(dir, module, "@v")
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
@@ -41,13 +59,15 @@ func goProxy(t *testing.T, module, version string, files map[string]string) {
 			t.Fatal(err)
 		}
 	}
-	cache := t.TempDir()
-	t.Cleanup(func() { // the go command makes the files read-only
-		_ = filepath.WalkDir(cache, func(p string, _ fs.DirEntry, _ error) error { return os.Chmod(p, 0o755) })
-	})
-	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(dir))
-	t.Setenv("GOSUMDB", "off")
-	t.Setenv("GOMODCACHE", cache)
+	zipSum, err := dirhash.HashZip(filepath.Join(at, version+".zip"), dirhash.Hash1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modSum, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(filepath.Join(at, version+".mod")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gosum.Sums{module + " " + version: zipSum, module + " " + version + "/go.mod": modSum}
 }
 
 const helloRecipes = `components:
@@ -60,7 +80,7 @@ func TestProgramsBuiltOnce(t *testing.T) {
 	if Possible() != nil {
 		t.Skip("needs Linux")
 	}
-	goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
+	sums := goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
 		"go.mod":            "module example.com/hello\n\ngo 1.21\n\nreplace example.com/x => ./x\n",
 		"cmd/hello/main.go": "package main\n\nvar version string\n\nfunc main() { print(version) }\n",
 		"ui/index.html":     "<p>hi</p>",
@@ -70,7 +90,7 @@ func TestProgramsBuiltOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStore(t)
-	b := New(r, s)
+	b := New(r, s, WithSums(sums))
 	var mu sync.Mutex
 	var said []string
 	say := func(line string) {
@@ -115,14 +135,14 @@ func TestBuildFailure(t *testing.T) {
 	if Possible() != nil {
 		t.Skip("needs Linux")
 	}
-	goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
+	sums := goProxy(t, "example.com/hello", "v1.2.3", map[string]string{
 		"go.mod": "module example.com/hello\n\ngo 1.21\n", "cmd/hello/main.go": "package main\n\nfunc main() { undefinedHere() }\n",
 	})
 	r, err := Parse("recipes.yaml", []byte(helloRecipes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(r, newStore(t)).Image(t.Context(), "b", nil)
+	_, err = New(r, newStore(t), WithSums(sums)).Image(t.Context(), "b", nil)
 	if err == nil || !strings.Contains(err.Error(), "build hello:") || !strings.Contains(err.Error(), "undefinedHere") {
 		t.Errorf("got %v", err)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -43,10 +43,18 @@ func (b *Builder) image(ctx context.Context, c *Component, made map[string]store
 	if err != nil {
 		return store.Meta{}, err
 	}
-	return writeImage(c, key, layers, filepath.Join(dir, archiveFile))
+	labels := map[string]string{lab.LabelInputs: key}
+	installed, err := b.installed(c, made)
+	if err != nil {
+		return store.Meta{}, err
+	}
+	if len(installed) > 0 {
+		labels[lab.LabelDebian] = strings.Join(installed, " ")
+	}
+	return writeImage(c, b.recipes.arch, labels, layers, filepath.Join(dir, archiveFile))
 }
 
-func writeImage(c *Component, key string, layers []v1.Layer, file string) (store.Meta, error) {
+func writeImage(c *Component, arch string, labels map[string]string, layers []v1.Layer, file string) (store.Meta, error) {
 	tag, err := name.NewTag(c.Ref)
 	if err != nil {
 		return store.Meta{}, err
@@ -61,9 +69,9 @@ func writeImage(c *Component, key string, layers []v1.Layer, file string) (store
 	}
 	cfg = cfg.DeepCopy()
 	cfg.Created = v1.Time{Time: fixedTime}
-	cfg.OS, cfg.Architecture = "linux", runtime.GOARCH
+	cfg.OS, cfg.Architecture = "linux", arch
 	cfg.Config = c.config()
-	cfg.Config.Labels[lab.LabelInputs] = key
+	maps.Copy(cfg.Config.Labels, labels)
 	if img, err = mutate.ConfigFile(img, cfg); err != nil {
 		return store.Meta{}, err
 	}
@@ -188,7 +196,7 @@ func (a *assembly) add(ctx context.Context, c Content) error {
 		}
 		return a.text(to, data, fileMode, c)
 	case c.Module != "":
-		src, err := a.builder.module(ctx, c.Module)
+		src, err := a.builder.sums.Download(ctx, c.Module)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -46,6 +47,12 @@ const imageRecipes = `components:
 // made returns a store with all dependencies of the image.
 func made(t *testing.T, r *Recipes) *store.Store {
 	t.Helper()
+	return madeOf(t, r, "1.0-1")
+}
+
+// madeOf is made with a version of bash.
+func madeOf(t *testing.T, r *Recipes, bash string) *store.Store {
+	t.Helper()
 	s := newStore(t)
 	put := func(name string, build func(dir string) (store.Meta, error)) {
 		key, err := r.Key(name)
@@ -61,6 +68,7 @@ func made(t *testing.T, r *Recipes) *store.Store {
 		l.link("sbin", "usr/sbin")
 		l.dir("usr/sbin", 0o755, 0, 0)
 		l.bytes("etc/passwd", []byte("root:x:0:0::/:/bin/sh\n"), 0o640, 0, 42)
+		l.bytes(dpkgStatus, fmt.Appendf(nil, statusForm, bash), 0o644, 0, 0)
 		l.bytes("usr/share/certs", []byte("certs"), 0o644, 0, 0)
 		l.parents(func(string) bool { return false })
 		f, err := l.writeFile(dir + "/" + layerFile)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"path"
-	"runtime"
 	"slices"
 )
 
@@ -47,7 +46,7 @@ func (r *Recipes) addKeys() error {
 
 func (r *Recipes) newKey(c *Component) (string, error) {
 	h := sha256.New()
-	write(h, fmt.Sprintf("builder %d %s", builderVersion(c.Kind), runtime.GOARCH))
+	write(h, fmt.Sprintf("builder %d %s", builderVersion(c.Kind), r.arch))
 	recipe, err := json.Marshal(c)
 	if err != nil {
 		return "", err

@@ -51,7 +51,7 @@ func (r *Recipes) Own(name string) bool {
 // possible returns an error if a component cannot be built on this machine.
 func (b *Builder) possible(c *Component) error {
 	if !b.recipes.Own(c.Name) {
-		return Possible()
+		return b.recipes.Possible()
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return &lab.Error{

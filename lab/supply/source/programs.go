@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +17,7 @@ import (
 
 	"golang.org/x/mod/module"
 
+	"homelab/lab/supply/gosum"
 	"homelab/lab/supply/store"
 )
 
@@ -62,23 +62,6 @@ func tail(s string) string {
 	return strings.Join(lines[max(0, len(lines)-12):], "\n")
 }
 
-// module returns the folder of a module in the module cache and downloads it if missing.
-func (b *Builder) module(ctx context.Context, at string) (string, error) {
-	// Outside any module, so that the current checkout has no influence.
-	out, err := run(ctx, os.TempDir(), []string{"GOWORK=off"}, "go", "mod", "download", "-json", at)
-	var got struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &got); jsonErr == nil && got.Error != "" {
-		return "", fmt.Errorf("module %s: %s", at, got.Error)
-	}
-	if err != nil {
-		return "", fmt.Errorf("module %s: %w", at, err)
-	}
-	if got.Dir == "" {
-		return "", fmt.Errorf("module %s: the go command returned no folder", at)
-	}
-	return got.Dir, nil
-}
-
 // programs compiles the component's programs into dir.
 func (b *Builder) programs(ctx context.Context, c *Component, dir string, say func(string)) (store.Meta, error) {
 	work, err := store.WorkDir(dir)
@@ -90,7 +73,7 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 	src := work
 	prepare := func() error {
 		say("downloading " + c.Name)
-		if src, err = b.module(ctx, c.Module+"@"+c.Version); err != nil {
+		if src, err = b.sums.Download(ctx, c.at()); err != nil {
 			return err
 		}
 		return b.prepare(ctx, c, src, work)
@@ -118,40 +101,61 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 }
 
 // prepare writes the wrapper module and downloads its dependencies, so that the compiler does not wait for the network.
+// The go command adds sums that are missing to go.sum, from the checksum database or, without one, from what it was
+// served: such a module is an error.
 func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) error {
 	if len(c.Packages) == 0 {
 		return nil
 	}
+	sums, err := b.resolve(ctx, c, src, work)
+	if err != nil {
+		return err
+	}
+	now, err := readSums(work)
+	if err != nil {
+		return err
+	}
+	for _, of := range slices.Sorted(maps.Keys(now)) {
+		if sums[of] == "" {
+			return gosum.Differs(strings.Replace(of, " ", "@", 1), "no sum", now[of])
+		}
+	}
+	return nil
+}
+
+// resolve writes go.mod and go.sum and returns the sums that dependencies are checked against.
+func (b *Builder) resolve(ctx context.Context, c *Component, src, work string) (gosum.Sums, error) {
 	upstream, err := os.ReadFile(filepath.Join(src, "go.mod"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	versions, err := b.versions(ctx, c)
+	sums, err := readSums(src)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	sum, err := os.ReadFile(filepath.Join(src, "go.sum"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	versions, more, err := b.versions(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(work, "go.sum"), sum, 0o644); err != nil {
-		return err
+	sums = gosum.Join(b.sums, sums, more)
+	if err := os.WriteFile(filepath.Join(work, sumFile), sums.Text(), 0o644); err != nil {
+		return nil, err
 	}
 	var excluded []module.Version
 	for {
 		mod, err := goMod(c, upstream, versions, excluded)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := os.WriteFile(filepath.Join(work, "go.mod"), mod, 0o644); err != nil {
-			return err
+			return nil, err
 		}
 		if len(versions) == 0 {
 			break
 		}
-		graph, err := run(ctx, work, c.goEnv(), "go", "mod", "graph")
+		graph, err := run(ctx, work, b.goEnv(c, "mod"), "go", "mod", "graph")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		more := slices.DeleteFunc(newer(graph, versions), func(m module.Version) bool { return slices.Contains(excluded, m) })
 		if len(more) == 0 {
@@ -160,31 +164,46 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 		excluded = append(excluded, more...)
 	}
 	args := append([]string{"list", "-deps", "-f", "{{if .DepsErrors}}{{.ImportPath}}{{end}}", "-tags", strings.Join(c.Tags, " ")}, c.packages()...)
-	_, err = run(ctx, work, c.goEnv(), "go", args...)
-	return err
+	_, err = run(ctx, work, b.goEnv(c, "mod"), "go", args...)
+	return sums, err
 }
 
-// versions returns the dependency versions of the component that c is built with, if any.
-func (b *Builder) versions(ctx context.Context, c *Component) (map[string]string, error) {
+const sumFile = "go.sum"
+
+// readSums reads the go.sum of a module, which may have none.
+func readSums(dir string) (gosum.Sums, error) {
+	text, err := os.ReadFile(filepath.Join(dir, sumFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return gosum.Parse(text), nil
+}
+
+// versions returns the dependency versions of the component that c is built with, if any, and their sums.
+func (b *Builder) versions(ctx context.Context, c *Component) (map[string]string, gosum.Sums, error) {
 	with, ok := b.recipes.Get(c.With)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
-	src, err := b.module(ctx, with.Module+"@"+with.Version)
+	src, err := b.sums.Download(ctx, with.at())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	upstream, err := os.ReadFile(filepath.Join(src, "go.mod"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	versions, err := versionsOf(with, upstream)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	maps.DeleteFunc(versions, func(path, _ string) bool { return c.excepts(path) })
-	return versions, nil
+	sums, err := readSums(src)
+	return versions, sums, err
 }
+
+// at is the component's module, "PATH@VERSION".
+func (c *Component) at() string { return c.Module + "@" + c.Version }
 
 // compile returns the CPU time.
 func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string) (time.Duration, error) {
@@ -205,23 +224,19 @@ func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir stri
 		"-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
 		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator),
 	}
-	_, cpu, err := measured(ctx, work, c.goEnv(), "go", append(args, c.packages()...)...)
+	_, cpu, err := measured(ctx, work, b.goEnv(c, "readonly"), "go", append(args, c.packages()...)...)
 	return total + cpu, err
 }
 
-// goEnv overrides the user's Go environment; proxies, sum databases and caches are kept.
-func (c *Component) goEnv() []string {
+// goEnv overrides the user's Go environment; proxies, sum databases and caches are kept. mod is the value of -mod.
+func (b *Builder) goEnv(c *Component, mod string) []string {
 	cgo := "0"
 	if c.CGO {
 		cgo = "1"
 	}
-	mod := "mod"
-	if c.Own {
-		mod = "readonly" // only what lab's own sums are for
-	}
 	return []string{
 		"GOFLAGS=-mod=" + mod + " -buildvcs=false", "GOWORK=off", "CGO_ENABLED=" + cgo,
-		"GOOS=linux",     // lab's own is built on any OS
+		"GOOS=linux", "GOARCH=" + b.recipes.arch, // lab's own is built on any machine
 		"CGO_CFLAGS=-O2", // without debug information, which is stripped anyway
 		"GOGC=400",       // short-lived compilers and linkers: saves 6 % CPU time of a cold build
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ const (
 type Recipes struct {
 	Components []*Component `yaml:"components"`
 
+	arch string // of the container engine, for which images are built
 	keys map[string]string
 }
 
@@ -105,13 +107,58 @@ type Content struct {
 	Append bool   `yaml:"append" json:"append,omitempty"` // to the image's existing file
 }
 
-// Builtin returns the built-in recipes.
-func Builtin() (*Recipes, error) {
+// Builtin returns the built-in recipes, for images of this machine's architecture.
+func Builtin() (*Recipes, error) { return For(runtime.GOARCH) }
+
+// For returns the built-in recipes, for images of an architecture.
+func For(arch string) (*Recipes, error) {
 	data, err := embedded.ReadFile(RecipesFile)
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %w", err)
 	}
-	return Parse(RecipesFile, data)
+	r, err := Parse(RecipesFile, data)
+	if err != nil || arch == r.arch {
+		return r, err
+	}
+	r.arch = arch
+	return r, r.addKeys()
+}
+
+// Images returns the components that are images of their own, without those inside of node images.
+func (r *Recipes) Images() []*Component {
+	var inside []string
+	for _, c := range r.Components {
+		inside = append(inside, c.Preload...)
+	}
+	return slices.DeleteFunc(slices.Clone(r.Components), func(c *Component) bool {
+		return c.Kind != KindImage && c.Kind != KindNode || slices.Contains(inside, c.Name)
+	})
+}
+
+// Modules returns the Go modules that an image is built from, PATH@VERSION, without their dependencies.
+func (r *Recipes) Modules(name string) []string {
+	var list []string
+	var add func(name string)
+	add = func(name string) {
+		c, ok := r.Get(name)
+		if !ok {
+			return
+		}
+		if c.Kind == KindPrograms && !c.Own {
+			list = append(list, c.at())
+		}
+		for _, content := range c.Contents {
+			if content.Module != "" {
+				list = append(list, content.Module)
+			}
+		}
+		for _, need := range c.Needs() {
+			add(need)
+		}
+	}
+	add(name)
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Get returns a component by name.
@@ -171,7 +218,7 @@ func (c *Component) Needs() []string {
 
 // Parse reads recipes strictly. The error is lab.Problems with lines.
 func Parse(file string, data []byte) (*Recipes, error) {
-	var r Recipes
+	r := Recipes{arch: runtime.GOARCH}
 	var problems lab.Problems
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)

@@ -66,7 +66,14 @@ func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) er
 			Exit: lab.ExitFailed, Code: "not_root", Message: "only root can create a Debian root file system", Cure: "run it as root, or use --images registry or bundle=FILE",
 		}
 	}
-	args := []string{"--variant=minbase", "--include=" + strings.Join(c.Debian, ","), c.Suite, root}
+	if _, err := os.Stat(b.keyring); err != nil {
+		return &lab.Error{
+			Exit: lab.ExitFailed, Code: "no_keyring", Message: "Debian's signatures cannot be checked: " + b.keyring + " is missing",
+			Cure: "apt-get install debian-archive-keyring", Err: err,
+		}
+	}
+	// Without these, debootstrap goes on where the keyring or gpgv is missing.
+	args := []string{"--keyring=" + b.keyring, "--force-check-gpg", "--variant=minbase", "--include=" + strings.Join(c.Debian, ","), c.Suite, root}
 	if mirror := aptMirror(ctx, c.Suite); mirror != "" {
 		args = append(args, mirror)
 	}
@@ -90,6 +97,9 @@ func (b *Builder) debootstrap(ctx context.Context, c *Component, root string) er
 	}
 	return nil
 }
+
+// keyring has the keys of Debian's releases, from package debian-archive-keyring.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // aptMirror returns the mirror of a suite in apt's configuration. If empty, debootstrap uses its default.
 func aptMirror(ctx context.Context, suite string) string {
