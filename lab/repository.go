@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -90,4 +91,26 @@ func (r *Repository) Of(revision string) (*Repository, error) {
 func (r *Repository) Has(revision string) bool {
 	revision = strings.TrimPrefix(revision, "refs/heads/")
 	return revision == "" || revision == "HEAD" || revision == r.Branch
+}
+
+// HostOf returns scheme and host of a repository or image: https://charts.example.com/x, oci://ghcr.io/x, ghcr.io/x, git@example.com:x.git,
+// ssh://git@example.com/x.git.
+func HostOf(repository string) (scheme, host string) {
+	if !strings.Contains(repository, "://") {
+		if user, rest, ok := strings.Cut(repository, "@"); ok && !strings.Contains(user, "/") {
+			host, _, _ = strings.Cut(rest, ":")
+			return "ssh", host
+		}
+		host, _, _ = strings.Cut(repository, "/")
+		return "https", host
+	}
+	u, err := url.Parse(repository)
+	if err != nil {
+		return "https", repository
+	}
+	switch u.Scheme {
+	case "http", "ssh":
+		return u.Scheme, u.Host
+	}
+	return "https", cmp.Or(u.Host, repository)
 }

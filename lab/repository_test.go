@@ -45,3 +45,20 @@ func TestOverSSH(t *testing.T) {
 		}
 	}
 }
+
+func TestHostOf(t *testing.T) {
+	for repository, want := range map[string][2]string{
+		"other://":                               {"https", "other://"},
+		"https://charts.example.com/stable":      {"https", "charts.example.com"},
+		"http://127.0.0.1:3000/lab/x.git":        {"http", "127.0.0.1:3000"},
+		"oci://ghcr.io/org/chart":                {"https", "ghcr.io"},
+		"ghcr.io/org/chart":                      {"https", "ghcr.io"},
+		"registry.example.com:5000/x":            {"https", "registry.example.com:5000"},
+		"git@example.com:org/x.git":              {"ssh", "example.com"},
+		"ssh://git@git.example.com:2222/x/y.git": {"ssh", "git.example.com:2222"},
+	} {
+		if scheme, host := HostOf(repository); scheme != want[0] || host != want[1] {
+			t.Errorf("%s: %s %s, want %v", repository, scheme, host, want)
+		}
+	}
+}

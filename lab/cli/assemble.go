@@ -33,6 +33,8 @@ type parts struct {
 	estate *lab.Estate    // nil for commands that need none
 	supply *supply.Supply // for commands that need images
 	traits doctor.Traits
+
+	leaving bool // attached clusters are released
 }
 
 // instance is a lab with its adapters.
@@ -54,10 +56,16 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	l := &instance{
 		ws: ws, docker: d, with: with, gitea: forgeOf(ws, d, creds),
 	}
+	agreed, err := ws.Agreed()
+	if err != nil {
+		return nil, err
+	}
+	existing := cluster.NewExisting(ws.Dir, with.estate, agreed.Has)
+	existing.Leaving = with.leaving
 	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Clusters: cluster.NewSet(kind, cluster.NewExisting(ws.Dir, with.estate)), Snapshots: snapshot.New(ws.Name, d),
+		Clusters: cluster.NewSet(kind, existing), Snapshots: snapshot.New(ws.Name, d),
 	}
 	l.core.Definition, l.core.Others = engines.Of(ws.Record, with.estate)
 	return l, nil

@@ -66,7 +66,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	if wrong := (*lab.Error)(nil); err != nil && (!errors.As(err, &wrong) || wrong.Exit != lab.ExitFailed) {
 		return err
 	}
-	o := doctorOptions(err == nil && s.Builds(), ws, est)
+	o := doctorOptions(err == nil && s.Builds(), ws, est, est.Clusters)
 	o.Images = err // reported like other findings
 	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Println)
 	if err != nil {
@@ -81,13 +81,14 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	return nil
 }
 
-// doctorOptions returns the checks for a lab, or for the machine alone without an estate. Running clusters already use their memory.
-func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate) doctor.Options {
+// doctorOptions returns the checks for some clusters of a lab, or for the machine alone without an estate. Running clusters already use their memory.
+func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate, scope []lab.Cluster) doctor.Options {
 	clusters, memory := 0, int64(0)
 	if est != nil {
-		clusters = ws.ToCreate(est)
-		own, _ := engines.Of(ws.Record, est)
-		memory = own.Needs(clusters)
+		clusters = ws.ToCreate(scope)
+		if own, _ := engines.Of(ws.Record, est); ws.Record.Engine == "" || own.Everywhere() {
+			memory = own.Needs(clusters)
+		}
 	}
 	cache, _ := state.CacheRoot() // empty without a home directory
 	return doctor.Options{

@@ -44,6 +44,9 @@ func (p *program) initCommand() *cli.Command {
 				err = p.ui.Narrate(func(progress lab.Progress) error {
 					d, err := draft.Write(c.Context, estate.DefaultName(dir), dir, from, progress)
 					res.Draft = present.Draft(d)
+					if err == nil {
+						err = agreeFolders(dir, d.Repositories)
+					}
 					return err
 				})
 			} else {

@@ -25,7 +25,7 @@ func (p *program) assembleToLose(ws *workspace.Workspace) (*instance, error) {
 		}
 	}
 	est, _ := own.Load()
-	l, err := assemble(ws, parts{estate: est})
+	l, err := assemble(ws, parts{estate: est, leaving: true})
 	if err == nil && own.Followed() {
 		l.core.Files = workingTree(own)
 	}

@@ -109,6 +109,9 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err != nil {
 		return err
 	}
+	if err := p.agree(ctx, around, est, false); err != nil {
+		return err
+	}
 	cache, _ := state.CacheRoot()
 	o.pages = cmp.Or(o.pages, filepath.Join(cache, lab.ScenariosDir)) // the lab's folder is removed with the lab
 	quiet := &program{env: p.env, ui: p.ui.Aside()}                   // only the scenario's result is shown

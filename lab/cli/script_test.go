@@ -9,10 +9,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"flag"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +51,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("DOCKER_HOST", "unix://"+filepath.Join(e.WorkDir, "no-engine.sock"))
 			e.Setenv("LAB_IMAGES", "source")
-			return nil
+			return listen(e)
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -57,8 +59,43 @@ func TestScripts(t *testing.T) {
 			}
 			return false, errors.New("unknown condition")
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "makebundle": makeBundle},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "makebundle": makeBundle, "connections": connections},
 	})
+}
+
+// listen counts the connections to the address in $LISTENER.
+func listen(e *testscript.Env) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	count := new(atomic.Int64)
+	e.Setenv("LISTENER", l.Addr().String())
+	e.Values["connections"] = count
+	e.Defer(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			count.Add(1)
+			c.Close()
+		}
+	}()
+	return nil
+}
+
+// connections N requires that there were N connections to $LISTENER.
+func connections(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: connections N")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := ts.Value("connections").(*atomic.Int64).Load(); got != int64(want) {
+		ts.Fatalf("%d connections, want %d", got, want)
+	}
 }
 
 // exits N COMMAND... runs a command that must exit with code N; its output is available to stdout and stderr.

@@ -9,7 +9,6 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/present"
-	"homelab/lab/supply"
 	"homelab/lab/workspace"
 )
 
@@ -34,12 +33,22 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 	if err != nil {
 		return err
 	}
-	leftout.Mark(l.core.Estate, supply.Unreachable(ctx, leftout.Others(l.core.Estate)))
+	lacking, err := untrusted(ws, l.core.Estate)
+	if err != nil {
+		return err
+	}
+	gone, err := unavailable(ctx, ws, l.core.Estate)
+	if err != nil {
+		return err
+	}
+	leftout.Mark(l.core.Estate, gone)
 	st, err := l.core.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.ui.Status(present.Status(l.core, ws, st)); err != nil {
+	res := present.Status(l.core, ws, st)
+	present.Distrust(&res, lacking)
+	if err := p.ui.Status(res); err != nil {
 		return err
 	}
 	if check && !st.Well() {

@@ -85,7 +85,11 @@ func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (
 	if err != nil {
 		return parts{}, err
 	}
-	leftout.Mark(est, supply.Unreachable(ctx, leftout.Others(est)))
+	gone, err := unavailable(ctx, ws, est)
+	if err != nil {
+		return parts{}, err
+	}
+	leftout.Mark(est, gone)
 	return parts{estate: est, supply: s}, nil
 }
 

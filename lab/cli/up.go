@@ -13,8 +13,8 @@ import (
 	"homelab/lab/estate"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/plan"
+	"homelab/lab/present"
 	"homelab/lab/state"
-	"homelab/lab/supply"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -39,12 +39,13 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
 			&cli.BoolFlag{Name: loseFlag.Name, Usage: "with --from, " + loseFlag.Usage},
+			&cli.BoolFlag{Name: "trust", Usage: "agree to everything outside of the lab that the estate asks for, without a question"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
-				origin: originOf(c), adopt: c.Bool("adopt"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
+				origin: originOf(c), adopt: c.Bool("adopt"), trust: c.Bool("trust"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
 				lose:  p.consent(c, ws, "lab up --from "+lab.Quote(c.String("from"))),
 				began: c.IsSet("from"), run: up.Options{
 					From: c.String("from"), Switch: c.Bool("switch-engine"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
@@ -58,6 +59,7 @@ func (p *program) upCommand() *cli.Command {
 type upOptions struct {
 	origin                     origin
 	adopt, fix, strict, dryRun bool
+	trust                      bool
 	some, began                bool // --only and --from were given, even if empty
 	only                       []string
 	run                        up.Options
@@ -82,10 +84,19 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	if err := leftout.Refuse(leftout.Mark(est, supply.Unreachable(ctx, leftout.Others(est)))); o.strict && err != nil {
+	if err := o.check(est); err != nil {
 		return err
 	}
-	if err := o.check(est); err != nil {
+	if !o.dryRun {
+		if err := p.agree(ctx, ws, est, o.trust); err != nil {
+			return err
+		}
+	}
+	gone, err := unavailable(ctx, ws, est)
+	if err != nil {
+		return err
+	}
+	if err := leftout.Refuse(leftout.Mark(est, gone)); o.strict && err != nil {
 		return err
 	}
 	with := parts{estate: est, supply: s}
@@ -139,7 +150,11 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 
 // prepare runs the machine checks, which have no side effects, and assembles the lab for the machine.
 func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with parts, o *upOptions) (*instance, error) {
-	report, err := doctor.New(doctorOptions(with.supply.Builds(), ws, with.estate)).Examine(ctx, o.fix, p.ui.Println)
+	scope := with.estate.Clusters
+	if o.run.Others {
+		scope = o.run.Clusters
+	}
+	report, err := doctor.New(doctorOptions(with.supply.Builds(), ws, with.estate, scope)).Examine(ctx, o.fix, p.ui.Println)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +174,15 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		return err
 	}
 	o.fix = false
+	lacking, err := untrusted(ws, with.estate)
+	if err != nil {
+		return err
+	}
+	if !p.ui.WantsJSON() {
+		for _, line := range lines(lacking) {
+			p.ui.Println("not trusted yet: " + line)
+		}
+	}
 	l, err := p.prepare(ctx, ws, with, &o)
 	if err != nil {
 		return err
@@ -177,5 +201,5 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		p.ui.Println(line)
 	}
 	steps := l.core.Plan(ctx, o.run, seen)
-	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps))
+	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), present.Things(lacking)...)
 }

@@ -38,7 +38,7 @@ func TestExistingKubeconfigPath(t *testing.T) {
 	for written, port := range map[string]string{"~/config": "1001", "config": "1002", filepath.Join(elsewhere, "config"): "1003", "": "1004"} {
 		e := NewExisting(&state.Dir{Lab: "demo", Path: t.TempDir()}, &lab.Estate{Dir: estate, Clusters: []lab.Cluster{
 			{Name: "edge", Provider: lab.ProviderExisting, Existing: lab.Existing{Kubeconfig: written, Context: "edge"}},
-		}})
+		}}, trusted)
 		cfg, err := e.RESTConfig("edge")
 		if err != nil || cfg.Host != "https://127.0.0.1:"+port || cfg.UserAgent != "lab" {
 			t.Errorf("%q: %+v, %v", written, cfg, err)
@@ -50,7 +50,7 @@ func TestExistingKubeconfigPath(t *testing.T) {
 func TestExistingKubeconfigMissing(t *testing.T) {
 	e := newTestExisting(t, "demo", newFakeCluster())
 	from := e.estate["edge"]
-	from.Kubeconfig = filepath.Join(t.TempDir(), "none")
+	from.Existing.Kubeconfig = filepath.Join(t.TempDir(), "none")
 	e.estate["edge"] = from
 	_, err := e.RESTConfig("edge")
 	var le *lab.Error

@@ -36,10 +36,7 @@ func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 	if len(cfg.Nodes) == 0 {
 		cfg.Nodes = []v1alpha4.Node{{}}
 	}
-	loopback := "127.0.0.1"
-	if cfg.Networking.IPFamily == v1alpha4.IPv6Family {
-		loopback = "::1"
-	}
+	loopback := loopbackOf(cfg)
 	if cfg.Networking.APIServerAddress == "" {
 		cfg.Networking.APIServerAddress = loopback
 	}
@@ -79,6 +76,22 @@ func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 	cfg.KubeadmConfigPatches = append(kubeadm, cfg.KubeadmConfigPatches...)
 	cfg.ContainerdConfigPatches = append(patches, cfg.ContainerdConfigPatches...)
 	return cfg, nil
+}
+
+// Loopback returns the address of this machine at which a cluster publishes its ports.
+func Loopback(c lab.Cluster) string {
+	cfg, err := decode(c)
+	if err != nil { // reported by Check
+		cfg = &v1alpha4.Cluster{}
+	}
+	return loopbackOf(cfg)
+}
+
+func loopbackOf(cfg *v1alpha4.Cluster) string {
+	if cfg.Networking.IPFamily == v1alpha4.IPv6Family {
+		return "::1"
+	}
+	return "127.0.0.1"
 }
 
 // decode reads spec.kind strictly, as kind does.

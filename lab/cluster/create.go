@@ -16,6 +16,7 @@ import (
 	"homelab/lab/state"
 
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	kind "sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/exec"
 )
@@ -26,23 +27,27 @@ const (
 )
 
 // Create creates a cluster and returns once its nodes are ready, its system workloads run and its images are loaded. A failed or cancelled creation is rolled
-// back. A cluster without a Mark counts as half created, even if ready.
+// back; one that failed before anything was created removes nothing. A cluster without a Mark counts as half created, even if ready.
 func (k *Kind) Create(ctx context.Context, spec Spec, p lab.Progress) error {
 	name := spec.Cluster.Name
-	p = orDiscard(p)
-	if err := k.create(ctx, spec, p); err != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
-		defer cancel()
-		switch {
-		case errors.Is(err, errTaken): // the existing nodes belong to someone else
-		case LeftOver(err):
-			err = errors.Join(err, k.resetNodes(clean, name), k.removeEndpoint(clean, err))
-		default:
-			err = errors.Join(err, k.Delete(clean, name))
-		}
-		return fmt.Errorf("cluster %s: %w", name, err)
+	cfg, own, err := k.prepare(ctx, spec)
+	begun := err == nil
+	if begun {
+		err = k.create(ctx, spec, cfg, own, orDiscard(p))
 	}
-	return nil
+	if err == nil {
+		return nil
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+	defer cancel()
+	switch {
+	case errors.Is(err, errTaken): // the existing nodes belong to someone else
+	case LeftOver(err):
+		err = errors.Join(err, k.resetNodes(clean, name), k.removeEndpoint(clean, err))
+	case begun:
+		err = errors.Join(err, k.Delete(clean, name))
+	}
+	return fmt.Errorf("cluster %s: %w", name, err)
 }
 
 // resetNodes removes a cluster's nodes but keeps the record of its creation, which proves that nodes a killed run may still produce are half created.
@@ -62,41 +67,46 @@ const awaitsImages = "ready, waiting for its images"
 // errTaken means that nodes with the cluster's name already exist.
 var errTaken = errors.New("its name is taken")
 
-func (k *Kind) create(ctx context.Context, spec Spec, p lab.Progress) error {
+// prepare does all that precedes the first container. What it writes is undone if it fails.
+func (k *Kind) prepare(ctx context.Context, spec Spec) (cfg *v1alpha4.Cluster, own bool, err error) {
 	name := spec.Cluster.Name
-	cfg, err := config(k.lab, k.host, spec)
-	if err != nil {
-		return err
+	if cfg, err = config(k.lab, k.host, spec); err != nil {
+		return nil, false, err
 	}
 	// From here on incomplete containers of this cluster may exist. For any already there, Began proves that they appeared after an observation found none.
 	if k.state.Cluster(name).Began.IsZero() {
 		if err := k.state.SaveCluster(name, state.Cluster{}); err != nil {
-			return err
+			return nil, false, err
 		}
+		defer func() {
+			if err != nil && !LeftOver(err) {
+				err = errors.Join(err, k.state.ForgetCluster(name))
+			}
+		}()
 	}
 	if err := k.checkFree(ctx, name); err != nil {
-		if !LeftOver(err) {
+		if errors.Is(err, errTaken) && !LeftOver(err) {
 			err = errors.Join(err, k.state.ForgetCluster(name))
 		}
-		return err
+		return nil, false, err
 	}
 	if err := k.EnsureNetwork(ctx); err != nil {
-		return err
+		return nil, false, err
 	}
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
-		return err
+		return nil, false, err
 	}
 	if err := forgetKubeconfig(k.Kubeconfig(name)); err != nil { // a killed run may have left kind's lock
-		return err
+		return nil, false, err
 	}
-	if err := k.state.SaveCluster(name, state.Cluster{}); err != nil { // no nodes yet
-		return err
+	if own, err = k.assembles(ctx, cfg); err != nil {
+		return nil, false, err
 	}
+	return cfg, own, k.state.SaveCluster(name, state.Cluster{}) // no nodes yet
+}
 
-	own, err := k.assembles(ctx, cfg)
-	if err != nil {
-		return err
-	}
+func (k *Kind) create(ctx context.Context, spec Spec, cfg *v1alpha4.Cluster, own bool, p lab.Progress) error {
+	name := spec.Cluster.Name
 	if own {
 		cfg.KubeadmConfigPatches = append([]string{patchesV1beta4}, cfg.KubeadmConfigPatches...)
 	}

@@ -84,6 +84,42 @@ func TestLastLinesUncut(t *testing.T) {
 	}
 }
 
+// Before the first container, a failure removes neither containers nor the record of what was there before.
+func TestCreateFailsEarly(t *testing.T) {
+	for name, script := range map[string]string{
+		"unanswered":    `echo 'Cannot connect to the Docker daemon' >&2; exit 1`,
+		"network":       `case "$1 $2" in "ps --all") ;; "network ls") ;; *) echo 'no space left' >&2; exit 1 ;; esac`,
+		"image":         `case "$1 $2" in "ps --all") ;; "network ls") echo lab-demo ;; "network inspect") echo '[{"Name": "lab-demo", "Labels": {"lab.homelab/name": "demo"}}]' ;; *) echo 'overloaded' >&2; exit 1 ;; esac`,
+		"configuration": `exit 0`,
+	} {
+		for _, known := range []bool{false, true} {
+			calls := engineOf(t, script)
+			k := NewKind(&state.Dir{Lab: "demo", Path: t.TempDir()}, docker.New(), Host{})
+			was := state.Cluster{Nodes: []string{"1"}, Whole: true, Inputs: "inputs", Began: time.Now().UTC().Truncate(time.Second)}
+			if known {
+				if err := k.state.SaveCluster("dev", was); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spec := Spec{Cluster: lab.Cluster{Name: "dev"}, NodeRef: "lab/node:x"}
+			if name == "configuration" {
+				spec.Cluster.Kind = []byte("nodes: 3")
+			}
+			if err := k.Create(t.Context(), spec, nil); err == nil {
+				t.Fatalf("%s: no error", name)
+			}
+			for _, call := range callsIn(t, calls) {
+				if strings.HasPrefix(call, "rm ") {
+					t.Errorf("%s: docker %s", name, call)
+				}
+			}
+			if now := k.state.Cluster("dev"); known != now.Whole || !known && !now.Began.IsZero() {
+				t.Errorf("%s: record %+v", name, now)
+			}
+		}
+	}
+}
+
 func TestFavor(t *testing.T) {
 	for role, want := range map[lab.Role][]string{
 		lab.RoleHub:   {"update --cpu-shares 4096 1 2"},

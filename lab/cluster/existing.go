@@ -19,26 +19,30 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"homelab/lab"
 	"homelab/lab/state"
+	"homelab/lab/trust"
 )
 
 // Existing provides clusters that lab does not run: it attaches and releases them, and never creates, starts or deletes one. A cluster is attached while it has
 // the lab's mark or a record, which outlives the estate, so that lab down also releases clusters that have left the estate.
 type Existing struct {
+	// Leaving makes attached clusters reachable by lab's copies of their kubeconfigs if the estate's were not agreed to.
+	Leaving bool
+
 	lab     string
 	state   *state.Dir
-	estate  map[string]lab.Existing // by cluster
-	dir     string                  // the estate's, base of relative paths
+	estate  map[string]lab.Cluster
+	agreed  func(trust.Thing) bool
+	dir     string // the estate's, base of relative paths
 	connect func(*rest.Config) (kubernetes.Interface, error)
 }
 
-// NewExisting returns the existing clusters of the lab of dir and of its estate, which may be nil.
-func NewExisting(dir *state.Dir, est *lab.Estate) *Existing {
+// NewExisting returns the existing clusters of the lab of dir and of its estate, which may be nil. Of the estate's clusters, it reaches those that were agreed to.
+func NewExisting(dir *state.Dir, est *lab.Estate, agreed func(trust.Thing) bool) *Existing {
 	e := &Existing{
-		lab: dir.Lab, state: dir, estate: map[string]lab.Existing{},
+		lab: dir.Lab, state: dir, estate: map[string]lab.Cluster{}, agreed: agreed,
 		connect: func(cfg *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(cfg) },
 	}
 	if est == nil {
@@ -47,7 +51,7 @@ func NewExisting(dir *state.Dir, est *lab.Estate) *Existing {
 	e.dir = est.Dir
 	for _, c := range est.Clusters {
 		if c.Provider == lab.ProviderExisting {
-			e.estate[c.Name] = c.Existing
+			e.estate[c.Name] = c
 		}
 	}
 	return e
@@ -65,59 +69,6 @@ func (e *Existing) has(name string) bool {
 // Kubeconfig returns the path of lab's copy of a cluster's kubeconfig, which lab down uses for clusters that left the estate.
 func (e *Existing) Kubeconfig(name string) string {
 	return filepath.Join(e.state.Kubeconfigs(), name+".yaml")
-}
-
-// access returns the kubeconfig of one cluster: the estate's, or lab's copy if the estate lacks the cluster.
-func (e *Existing) access(name string) (*clientcmdapi.Config, error) {
-	from, wanted := e.estate[name]
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: e.Kubeconfig(name)}
-	switch {
-	case !wanted:
-	case from.Kubeconfig == "":
-		rules = clientcmd.NewDefaultClientConfigLoadingRules()
-	default:
-		rules.ExplicitPath = from.Kubeconfig
-		if rest, ok := strings.CutPrefix(from.Kubeconfig, "~/"); ok {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return nil, err
-			}
-			rules.ExplicitPath = filepath.Join(home, rest)
-		} else if !filepath.IsAbs(from.Kubeconfig) {
-			rules.ExplicitPath = filepath.Join(e.dir, from.Kubeconfig)
-		}
-	}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: from.Context}).RawConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	if from.Context != "" {
-		cfg.CurrentContext = from.Context
-	}
-	if cfg.Contexts[cfg.CurrentContext] == nil {
-		return nil, &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_context", Message: fmt.Sprintf("the kubeconfig has no context %q", cfg.CurrentContext),
-			Cure: "name one in spec.existing.context: kubectl config get-contexts", Details: contexts(cfg),
-		}
-	}
-	if err := clientcmdapi.MinifyConfig(&cfg); err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	if err := clientcmdapi.FlattenConfig(&cfg); err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	return &cfg, nil
-}
-
-func contexts(cfg clientcmdapi.Config) []string {
-	var names []string
-	for name := range cfg.Contexts {
-		names = append(names, name)
-	}
-	if slices.Sort(names); len(names) == 0 {
-		return nil
-	}
-	return []string{"it has " + strings.Join(names, ", ")}
 }
 
 // RESTConfig returns the client configuration of a cluster.
@@ -188,6 +139,9 @@ func (e *Existing) inspect(ctx context.Context, name string) (lab.ClusterState, 
 	client, err := e.client(name)
 	if err != nil {
 		s.Fault = "its kubeconfig leads nowhere"
+		if untrusted(err) {
+			s.Fault, s.Running = Untrusted, false
+		}
 		return s, err
 	}
 	version, err := client.Discovery().ServerVersion()

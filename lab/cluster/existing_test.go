@@ -24,6 +24,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/state"
+	"homelab/lab/trust"
 )
 
 // fakeCluster is an existing cluster with an in-memory API.
@@ -62,6 +63,9 @@ users: [{name: edge, user: {token: secret}}]
 contexts: [{name: edge, context: {cluster: edge, user: edge}}, {name: other, context: {cluster: other, user: edge}}]
 `
 
+// trusted agrees to everything.
+func trusted(trust.Thing) bool { return true }
+
 // newTestExisting returns a lab's existing clusters, with one called edge.
 func newTestExisting(t *testing.T, labName string, o *fakeCluster) *Existing {
 	t.Helper()
@@ -81,7 +85,7 @@ func existingIn(dir *state.Dir, file string, o *fakeCluster) *Existing {
 	if file == "" {
 		est = nil
 	}
-	e := NewExisting(dir, est)
+	e := NewExisting(dir, est, trusted)
 	e.connect = func(*rest.Config) (kubernetes.Interface, error) { return o, nil }
 	return e
 }
@@ -235,13 +239,13 @@ func TestExistingAccessError(t *testing.T) {
 	o := newFakeCluster()
 	e := newTestExisting(t, "demo", o)
 	from := e.estate["edge"]
-	from.Context = "nowhere"
+	from.Existing.Context = "nowhere"
 	e.estate["edge"] = from
 	var le *lab.Error
 	if err := e.Create(t.Context(), edgeSpec(), nil); !errors.As(err, &le) || le.Code != "no_context" || !slices.Contains(le.Details, "it has edge, other") {
 		t.Errorf("%v", err)
 	}
-	from.Kubeconfig = filepath.Join(t.TempDir(), "none")
+	from.Existing.Kubeconfig = filepath.Join(t.TempDir(), "none")
 	e.estate["edge"] = from
 	if err := e.Create(t.Context(), edgeSpec(), nil); err == nil {
 		t.Error("read a missing file")

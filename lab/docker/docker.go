@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -207,7 +208,7 @@ type Container struct {
 	Started time.Time // last start, by the engine's clock; zero if never
 	ImageID string
 	Labels  map[string]string
-	// Ports maps a container port ("3000/tcp") to the host's ip:port; empty unless running.
+	// Ports maps a container port ("3000/tcp") to the host's ip:port or [ip]:port; empty unless running.
 	Ports map[string]string
 	// Published is the configured Ports, whether running or not.
 	Published map[string]string
@@ -269,12 +270,12 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 		}
 		for port, binds := range r.HostConfig.PortBindings {
 			for _, b := range binds {
-				c.Published[port] = b.HostIP + ":" + b.HostPort
+				c.Published[port] = net.JoinHostPort(b.HostIP, b.HostPort)
 			}
 		}
 		for port, binds := range r.NetworkSettings.Ports {
 			for _, b := range binds {
-				c.Ports[port] = b.HostIP + ":" + b.HostPort
+				c.Ports[port] = net.JoinHostPort(b.HostIP, b.HostPort)
 			}
 		}
 		for name, n := range r.NetworkSettings.Networks {

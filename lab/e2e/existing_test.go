@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"homelab/lab"
 )
 
 // stranger is a Kind cluster outside lab.
@@ -74,9 +76,15 @@ func existing(t *testing.T) {
 	found := held(t, theirs)
 
 	l.write("clusters/edge/cluster.yaml", strings.Replace(edgeCluster, "KUBECONFIG", kubeconfig, 1))
+	if out := l.run("up"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, "context \"kind-e2e-stranger\"") || !strings.Contains(out.stderr, "--trust") {
+		t.Errorf("without trust: exit %d\n%s", out.code, out.stderr)
+	}
+	if now := held(t, theirs); !slices.Equal(now, found) {
+		t.Errorf("without trust %q\nbefore %q", now, found)
+	}
 	arrives := func() {
 		t.Helper()
-		l.must("up")
+		l.must("up", "--trust")
 		l.converged(2, 2)
 		if _, err := theirs.CoreV1().ConfigMaps("identity").Get(t.Context(), "cloud", metav1.GetOptions{}); err != nil {
 			t.Error(err)

@@ -135,7 +135,7 @@ func foreign(t *testing.T, s shape) {
 		args, folders = append(args, "--from", folder), append(folders, folder)
 	}
 	l.must(append(args, l.estate)...)
-	l.must("up", "--fix")
+	l.must("up", "--fix", "--trust") // their charts come from hosts elsewhere
 	l.converged(s.clusters, s.applications)
 
 	repository := filepath.Join(home, s.repository)

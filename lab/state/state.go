@@ -372,12 +372,17 @@ func (d *Dir) garbled(name string, err error) *lab.Error {
 }
 
 func (d *Dir) write(name string, v any) error {
+	if err := d.Create(); err != nil {
+		return err
+	}
+	return d.writeJSON(name, v)
+}
+
+// writeJSON writes a file as JSON, without creating the other folders of a lab.
+func (d *Dir) writeJSON(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
-	}
-	if err := d.Create(); err != nil {
-		return err
 	}
 	return d.put(name, append(data, '\n'))
 }

@@ -1,18 +1,17 @@
 package supply
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"homelab/lab"
 )
 
 // reachTimeout is the timeout per host.
@@ -27,7 +26,7 @@ func Unreachable(ctx context.Context, repositories []string) map[string]error {
 	group.SetLimit(8)
 	var asked []string
 	for _, r := range repositories {
-		scheme, host := hostOf(r)
+		scheme, host := lab.HostOf(r)
 		key := scheme + " " + host
 		if slices.Contains(asked, key) {
 			continue
@@ -44,34 +43,12 @@ func Unreachable(ctx context.Context, repositories []string) map[string]error {
 	_ = group.Wait() // no function returns an error
 	out := map[string]error{}
 	for _, r := range repositories {
-		scheme, host := hostOf(r)
+		scheme, host := lab.HostOf(r)
 		if err := hosts[scheme+" "+host]; err != nil {
 			out[r] = err
 		}
 	}
 	return out
-}
-
-// hostOf returns scheme and host of a repository: https://charts.example.com/x, oci://ghcr.io/x, ghcr.io/x,
-// git@example.com:x.git, ssh://git@example.com/x.git.
-func hostOf(repository string) (scheme, host string) {
-	if !strings.Contains(repository, "://") {
-		if user, rest, ok := strings.Cut(repository, "@"); ok && !strings.Contains(user, "/") {
-			host, _, _ = strings.Cut(rest, ":")
-			return "ssh", host
-		}
-		host, _, _ = strings.Cut(repository, "/")
-		return "https", host
-	}
-	u, err := url.Parse(repository)
-	if err != nil {
-		return "https", repository
-	}
-	switch u.Scheme {
-	case "http", "ssh":
-		return u.Scheme, u.Host
-	}
-	return "https", cmp.Or(u.Host, repository)
 }
 
 // errSSH is the reason for SSH addresses, whether their host answers or not.

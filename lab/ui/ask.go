@@ -11,11 +11,20 @@ import (
 
 // Ask asks a yes-no question and lists what yes would destroy. Without a terminal, the answer is no.
 func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, error) {
+	lines := make([]string, len(loses))
+	for i, what := range loses {
+		lines[i] = "would lose " + what
+	}
+	return u.Confirm(ctx, question, lines)
+}
+
+// Confirm asks a yes-no question below the lines that it is about. Without a terminal, the answer is no.
+func (u *UI) Confirm(ctx context.Context, question string, lines []string) (bool, error) {
 	if u.opts.JSON || u.opts.In == nil {
 		return false, nil
 	}
-	for _, what := range loses {
-		u.Println("would lose " + what)
+	for _, line := range lines {
+		u.Println(line)
 	}
 	u.Println(question + " yes or no:")
 	answer := make(chan string, 1)

@@ -57,6 +57,7 @@ type Status struct {
 	Off          List[string]          `json:"off"`    // parts that are stopped or do not answer
 	Starts       string                `json:"starts"` // command that starts it; empty if Off is
 	OnlyInForge  OnlyInForge           `json:"only_in_forge"`
+	Untrusted    List[Thing]           `json:"untrusted"` // that the estate asks for and nobody has agreed to
 }
 
 // OnlyInForge is what others put into the forge and nothing else has: it is lost with the forge.
@@ -86,6 +87,16 @@ type ForgeRequest struct {
 	Number     int64  `json:"number"`
 	Title      string `json:"title"`
 	Author     string `json:"author"`
+}
+
+// Thing is something outside of the lab that an estate asks for.
+type Thing struct {
+	Kind    string `json:"kind"`    // mount, listen, image, patch, cluster, plugin, folder or host
+	Cluster string `json:"cluster"` // that gets it; empty for the lab
+	What    string `json:"what"`
+	Gives   string `json:"gives"` // what the estate can do with it
+	File    string `json:"file"`
+	Line    int    `json:"line"`
 }
 
 // StatusCluster is a cluster in Status.

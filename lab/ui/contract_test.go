@@ -43,7 +43,7 @@ func contract() map[string]any {
 		}, []lab.Generated{
 			{Application: lab.Application{Name: "prod-podinfo", Cluster: "prod", Addon: "podinfo"}},
 			{Application: lab.Application{Name: "prod-cert-manager", Cluster: "prod", Addon: "cert-manager", LeftOut: "https://charts.jetstack.io is unavailable: charts.jetstack.io does not answer"}},
-		}, OnlyInForge{}),
+		}, OnlyInForge{}, outside()...),
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,

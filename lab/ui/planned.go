@@ -14,6 +14,7 @@ type PlanResult struct {
 
 	Applications List[PlanApplication] `json:"applications"`  // that the estate generates, without user's own; empty for `lab down`
 	OnlyInForge  OnlyInForge           `json:"only_in_forge"` // lost with the forge; empty for `lab up`
+	Untrusted    List[Thing]           `json:"untrusted"`     // that the estate asks for and nobody has agreed to; empty for `lab down`
 }
 
 // PlanApplication is an application in PlanResult.
@@ -36,8 +37,8 @@ type PlanStep struct {
 }
 
 // NewPlanResult converts a plan, and the applications that the estate generates.
-func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge) PlanResult {
-	res := PlanResult{Lab: labName, OnlyInForge: losing}
+func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, untrusted ...Thing) PlanResult {
+	res := PlanResult{Lab: labName, OnlyInForge: losing, Untrusted: untrusted}
 	for _, a := range applications {
 		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 	}
@@ -48,9 +49,9 @@ func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generate
 }
 
 // Plan prints `lab up --dry-run` and `lab down --dry-run`; text is the plan for users.
-func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, text string) error {
+func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, text string, untrusted ...Thing) error {
 	if u.opts.JSON {
-		return u.JSON(NewPlanResult(labName, steps, applications, losing))
+		return u.JSON(NewPlanResult(labName, steps, applications, losing, untrusted...))
 	}
 	u.Raw(text + planned(applications))
 	return nil

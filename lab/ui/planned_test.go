@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"testing"
 
 	"homelab/lab"
@@ -22,5 +23,21 @@ applications
 	}
 	if got := planned(nil); got != "" {
 		t.Errorf("%q without applications", got)
+	}
+}
+
+func outside() []Thing {
+	return []Thing{{Kind: "mount", Cluster: "dev", What: "/srv at /data", Gives: "its files, to read and write", File: "clusters/dev/cluster.yaml", Line: 9}}
+}
+
+func TestStatusUntrusted(t *testing.T) {
+	text := statusText(Status{Lab: "demo", Untrusted: append(outside(), Thing{Kind: "host", What: "https://\x1b[2Jx", Gives: "lab asks it whether it answers", File: "a.yaml", Line: 1})}, 0, false)
+	for _, want := range []string{"\nnot trusted yet; lab up asks\n", "\n  clusters/dev/cluster.yaml:9: cluster dev: mount /srv at /data: its files, to read and write\n", "\n  a.yaml:1: host https://"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("%q", text)
 	}
 }

@@ -187,6 +187,16 @@ func statusText(s Status, columns int, p paint) string {
 	if s.OnlyInForge.Summary != "" && s.OnlyInForge.Unknown == "" {
 		b.WriteString("\n" + hang("only in the forge: ", s.OnlyInForge.Summary+"; "+s.OnlyInForge.ListedBy+" lists it", columns) + "\n")
 	}
+	if len(s.Untrusted) > 0 {
+		b.WriteString("\nnot trusted yet; lab up asks\n")
+		for _, t := range s.Untrusted {
+			of := ""
+			if t.Cluster != "" {
+				of = "cluster " + t.Cluster + ": "
+			}
+			b.WriteString(hang("  ", clean(fmt.Sprintf("%s:%d: %s%s %s: %s", t.File, t.Line, of, t.Kind, t.What, t.Gives)), columns) + "\n")
+		}
+	}
 	if len(s.Endpoints) > 0 {
 		var list []Entry
 		for _, e := range s.Endpoints {

@@ -116,6 +116,16 @@ func TestSettlePublishedPorts(t *testing.T) {
 	if saved, err := s.dir.Load(); err != nil || saved != r {
 		t.Errorf("%+v, %v", saved, err)
 	}
+	l.Containers, l.Ports = published{"demo-hub-control-plane": {"30080/tcp": "[::1]:8124"}, lab.ForgeName("demo"): {"3000/tcp": "127.0.0.1:3124"}}, state.Ports{}
+	r, err = l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo", Images: "auto"}, up.Options{})
+	if want := (state.Ports{Engine: 8124, Forge: 3124}); err != nil || r.Ports != want {
+		t.Errorf("IPv6: %+v, %v", r, err)
+	}
+	l.Estate.Clusters[0].Kind = []byte("networking: {ipFamily: ipv6}")
+	if hub := l.Estate.Hub(); hub.Name != l.Estate.Clusters[0].Name || l.EngineURL() != "http://[::1]:8124" {
+		t.Errorf("IPv6: %s", l.EngineURL())
+	}
+	l.Estate.Clusters[0].Kind = nil
 	l.Containers = published{}
 	r, err = l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo"}, up.Options{})
 	if err != nil || r.Ports.Engine < 8080 || r.Ports.Forge < 3000 || r.Ports.Engine == r.Ports.Forge {

@@ -3,9 +3,9 @@ package up
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
-	"strings"
 
 	"homelab/lab"
 	"homelab/lab/state"
@@ -65,8 +65,8 @@ func (l *Lab) publishedPorts(ctx context.Context) (state.Ports, error) {
 	}
 	for name, published := range list {
 		for port, to := range map[string]*int{fmt.Sprintf("%d/tcp", l.Definition.NodePort): &ports.Engine, forgeListens: &ports.Forge} {
-			_, at, ok := strings.Cut(published[port], ":")
-			if !ok || port == forgeListens && name != lab.ForgeName(l.Name) {
+			_, at, err := net.SplitHostPort(published[port])
+			if err != nil || port == forgeListens && name != lab.ForgeName(l.Name) {
 				continue
 			}
 			if *to, err = strconv.Atoi(at); err != nil {

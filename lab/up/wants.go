@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"homelab/lab"
@@ -137,7 +139,13 @@ func (l *Lab) engineChart() need {
 }
 
 // EngineURL returns the URL of the engine's UI on this machine.
-func (l *Lab) EngineURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Engine) }
+func (l *Lab) EngineURL() string {
+	at := cluster.Loopback(lab.Cluster{})
+	if l.Estate != nil {
+		at = cluster.Loopback(l.Estate.Hub())
+	}
+	return "http://" + net.JoinHostPort(at, strconv.Itoa(l.Ports.Engine))
+}
 
 // ForgeURL returns the URL of the forge on this machine.
 func (l *Lab) ForgeURL() string { return fmt.Sprintf("http://127.0.0.1:%d", l.Ports.Forge) }

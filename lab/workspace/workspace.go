@@ -221,12 +221,15 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 	return est, nil
 }
 
-// ToCreate counts the clusters that need memory: those of an existing lab have theirs.
-func (w *Workspace) ToCreate(est *lab.Estate) int {
-	if w.Record.Engine != "" {
-		return 0
+// ToCreate counts the clusters that need memory of this machine: lab creates them, and has not yet.
+func (w *Workspace) ToCreate(clusters []lab.Cluster) int {
+	n := 0
+	for _, c := range clusters {
+		if c.Provider != lab.ProviderExisting && !w.Dir.Cluster(c.Name).Whole {
+			n++
+		}
 	}
-	return len(est.Clusters)
+	return n
 }
 
 // SetAside renames unreadable state files, so that a run treats them as lost.

@@ -29,6 +29,7 @@ var Elsewhere = map[string]string{
 	"lab up --prune":                         "TestFaults/unconfirmed_removals_rejected",
 	"lab up --adopt":                         "TestFaults/unconfirmed_removals_rejected",
 	"lab up --builtin":                       "TestBuiltinEstate",
+	"lab up --trust":                         "TestExistingCluster",
 	"lab completion":                         "lab/cli: completion.txtar",
 	"lab completion bash|zsh|fish":           "lab/cli: completion.txtar",
 	"lab bundle build":                       "lab/supply: TestSupply",

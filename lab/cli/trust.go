@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"homelab/lab"
+	"homelab/lab/cluster"
+	"homelab/lab/estate/leftout"
+	"homelab/lab/supply"
+	"homelab/lab/trust"
+	"homelab/lab/workspace"
+)
+
+// untrusted returns what the estate asks for outside of the lab and nobody has agreed to. It reads files, runs nothing and contacts nobody.
+func untrusted(ws *workspace.Workspace, est *lab.Estate) ([]trust.Thing, error) {
+	if est.Dir == "" { // the built-in estate is lab's own
+		return nil, nil
+	}
+	agreed, err := ws.Agreed()
+	if err != nil {
+		return nil, err
+	}
+	existing, err := cluster.NewExisting(ws.Dir, est, agreed.Has).Outside()
+	list := append(trust.Of(est), existing...)
+	trust.Sort(list)
+	return agreed.Lacking(list), err
+}
+
+// agree has a person agree to what the estate asks for, unless given by a flag.
+func (p *program) agree(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, given bool) error {
+	list, err := untrusted(ws, est)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	refused := &lab.Error{
+		Exit: lab.ExitInvalid, Code: cluster.CodeUntrusted, Message: "the estate asks for what is outside of the lab, nothing was touched",
+		Cure: "if you trust it with that: " + ws.OnEstate("lab up --trust"),
+	}
+	for _, t := range list {
+		refused.Problems = append(refused.Problems, t.Problem())
+	}
+	if !given {
+		yes, err := p.ui.Confirm(ctx, "the estate asks for this, outside of the lab: trust it?", lines(list))
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return refused
+		}
+	}
+	return workspace.Agree(est.Dir, list)
+}
+
+// lines returns things with their positions.
+func lines(list []trust.Thing) []string {
+	texts := make([]string, len(list))
+	for i, t := range list {
+		texts[i] = t.Problem().String()
+	}
+	return texts
+}
+
+// unavailable returns the repositories of others that do not answer. Hosts that nobody agreed to are not asked.
+func unavailable(ctx context.Context, ws *workspace.Workspace, est *lab.Estate) (map[string]error, error) {
+	agreed, err := ws.Agreed()
+	if err != nil {
+		return nil, err
+	}
+	var ask []string
+	out := map[string]error{}
+	for _, address := range leftout.Others(est) {
+		if t := trust.HostOf(address); t.What != "" && est.Dir != "" && !agreed.Has(t) {
+			out[address] = errors.New("its host is not asked before the estate is trusted")
+			continue
+		}
+		ask = append(ask, address)
+	}
+	maps.Copy(out, supply.Unreachable(ctx, ask))
+	return out, nil
+}
+
+// agreeFolders agrees to the folders that the user named for a new estate.
+func agreeFolders(dir string, repositories []lab.Repository) error {
+	var list []trust.Thing
+	for _, r := range repositories {
+		list = append(list, trust.FolderOf(r))
+	}
+	return workspace.Agree(dir, list)
+}
