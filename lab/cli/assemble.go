@@ -111,7 +111,7 @@ func assembleWithEstate(ws *workspace.Workspace) (*instance, error) {
 // forgeOf returns the lab's forge, which records pulls in the lab's state folder.
 func forgeOf(ws *workspace.Workspace, d *docker.Docker, creds state.Credentials) *forge.Gitea {
 	return forge.NewGitea(ws.Name, d, forge.Credentials{User: creds.ForgeUser, Password: creds.ForgePassword, Keys: forge.Keys(creds.ForgeKeys)}, forge.WithTokens(ws.Dir),
-		forge.WithPulls(ws.Dir, forge.Commands{Pull: ws.OnEstate("lab git pull"), Up: ws.OnEstate("lab up")}))
+		forge.WithPulls(ws.Dir, forge.Commands{Pull: ws.OnEstate("lab git pull"), URL: ws.OnEstate("lab git url --credentials"), Up: ws.OnEstate("lab up")}))
 }
 
 // workingTree returns the estate's working tree, which may be invalid: a pull may leave conflicts, or repair it.

@@ -23,8 +23,9 @@ func (p *program) gitCommand() *cli.Command {
 				Name:      "url",
 				Usage:     "print the address of the estate's repository, or of a mirror, for this machine",
 				ArgsUsage: "[REPOSITORY]",
-				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url) main", "git clone $(lab git url gitops)") +
-					"\n\nREPOSITORY is one of spec.repositories, by the last element of its URL. With --credentials the address contains the password: use it in commands, not in files.",
+				Description: examples("git clone $(lab git url --credentials)", "git pull $(lab git url --credentials) main", "git clone $(lab git url --credentials gitops)") +
+					"\n\nREPOSITORY is one of spec.repositories, by the last element of its URL. All repositories are private: without --credentials, Git asks for the user and password of `lab creds`. " +
+					"With --credentials the address contains the password: use it in commands, not in files.",
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "credentials", Usage: "include user and password in the address"}},
 				Action: p.labAction(p.existing, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 					return p.gitURL(c.Context, ws, strings.Join(c.Args().Slice(), " "), c.Bool("credentials"))

@@ -121,6 +121,7 @@ func defaultEstate() suite {
 		{"bridge of a spoke", bridged},
 		{"record deployed objects", record("argocd")},
 		{"second up is idle", untouched},
+		{"forge admits only the engine", forgePrivate},
 		{"documented commands", documented},
 		{"broken estate rejected", brokenEstate},
 		{"scenario drift", drift},

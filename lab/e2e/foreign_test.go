@@ -173,7 +173,11 @@ func foreign(t *testing.T, s shape) {
 	if out.code != 1 || !ok {
 		t.Fatalf("lab up after a commit to the mirror: exit %d\n%s", out.code, out.stderr)
 	}
-	git(t, repository, strings.Fields(cure)...)
+	cure, _, _ = strings.Cut(cure, "\n")
+	before, rest, _ := strings.Cut(cure, `"$(lab `)
+	inner, after, _ := strings.Cut(rest, `)"`)
+	address := strings.TrimSpace(l.must(strings.Fields(inner)...).stdout)
+	git(t, repository, append(append(strings.Fields(before), address), strings.Fields(after)...)...)
 	l.must("up")
 	l.waitLine(s, old)
 

@@ -3,7 +3,11 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,6 +16,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"homelab/lab"
+	"homelab/lab/state"
 	"homelab/lab/ui"
 )
 
@@ -24,6 +30,95 @@ func git(t *testing.T, dir string, args ...string) string {
 		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// forgeAccount returns the token of an engine's account.
+func (l *testLab) forgeAccount(user string) string {
+	l.t.Helper()
+	text, err := os.ReadFile(filepath.Join(l.state, "lab", l.name, "credentials.json"))
+	var c state.Credentials
+	if err := errors.Join(err, json.Unmarshal(text, &c)); err != nil {
+		l.t.Fatal(err)
+	}
+	if c.ForgeTokens[user] == "" {
+		l.t.Errorf("the lab has no account %s", user)
+	}
+	return c.ForgeTokens[user]
+}
+
+func forgePrivate(t *testing.T, l *testLab) { private(t, l, "lab-reader") }
+
+// private tests that the estate's repository can be read by the engine, as account, and by nobody else: not by another user of this machine, a pod, or a page of another name.
+func private(t *testing.T, l *testLab, account string) {
+	creds, token := decode[ui.Credential](l, "creds", "forge"), l.forgeAccount(account)
+	url := strings.TrimSpace(l.must("git", "url").stdout)
+	asNobody := func(url string, config ...string) error {
+		args := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "git"}
+		for _, c := range config {
+			args = append(args, "-c", c)
+		}
+		cmd := exec.CommandContext(t.Context(), "setpriv", append(args, "ls-remote", url)...)
+		cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_TERMINAL_PROMPT=0"}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = errors.New(string(out))
+		}
+		return err
+	}
+	if os.Getuid() == 0 {
+		if err := asNobody(url); err == nil {
+			t.Error("another user of this machine reads the repository")
+		}
+		with := strings.Replace(url, "http://", "http://"+account+":"+token+"@", 1)
+		if err := asNobody(with); err != nil {
+			t.Errorf("with the engine's credentials: %v", err)
+		}
+		if err := asNobody(with, "http.extraHeader=Host: evil.example"); err == nil || !strings.Contains(err.Error(), "421") {
+			t.Errorf("under another name: %v, want 421", err)
+		}
+	}
+
+	// What git clone asks for first, from a pod's network, whose resolver is the cluster's.
+	address := docker(t, "container", "inspect", "--format", `{{(index .NetworkSettings.Networks "`+lab.NetworkName(l.name)+`").IPAddress}}`, lab.ForgeName(l.name))
+	fromPod := func(cluster, host, user, password string) string {
+		login := ""
+		if user != "" {
+			login = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + `\r\n`
+		}
+		request := `GET /lab/estate.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: ` + host + `\r\n` + login + `Connection: close\r\n\r\n`
+		answer := l.inNode(cluster, `ip netns exec "$(ip netns list | head -n 1 | cut -d ' ' -f 1)" bash -c 'exec 3<>/dev/tcp/`+strings.TrimSpace(address)+`/3000; printf "`+request+`" >&3; head -n 1 <&3'`)
+		_, status, _ := strings.Cut(strings.TrimSpace(answer), " ")
+		return status
+	}
+	name := lab.ForgeName(l.name) + ":3000"
+	for _, ask := range []struct{ host, user, password, want string }{
+		{name, "", "", "401 Unauthorized"}, {name, "lab", "guess", "401 Unauthorized"}, {name, account, token, "200 OK"},
+		{"evil.example:3000", account, token, "421 Misdirected Request"},
+	} {
+		if got := fromPod("dev", ask.host, ask.user, ask.password); got != ask.want {
+			t.Errorf("a pod in dev that asks %s as %q gets %q, want %q", ask.host, ask.user, got, ask.want)
+		}
+	}
+
+	// No cluster knows the admin's password, and the hub knows the account.
+	known := false
+	for _, c := range decode[ui.Status](l, "status").Clusters {
+		secrets, err := l.kube(c.Name).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range secrets.Items {
+			for key, value := range s.Data {
+				if bytes.Contains(value, []byte(creds.Password)) {
+					t.Errorf("cluster %s, Secret %s/%s, %s: the admin's password", c.Name, s.Namespace, s.Name, key)
+				}
+				known = known || string(value) == token
+			}
+		}
+	}
+	if !known {
+		t.Errorf("no cluster has the credentials of %s", account)
+	}
 }
 
 // commitsInTheForge commits to the forge as another user: Argo CD syncs it, lab up does not overwrite it, and after a pull everything is in sync.

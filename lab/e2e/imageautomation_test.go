@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +27,7 @@ import (
 const imageObjects = `apiVersion: image.toolkit.fluxcd.io/v1
 kind: ImageRepository
 metadata: {name: app, namespace: flux-system}
-spec: {image: %[1]s, insecure: true, interval: 10s}
+spec: {image: %[1]s, insecure: true, interval: 10s, secretRef: {name: forge}}
 ---
 apiVersion: image.toolkit.fluxcd.io/v1
 kind: ImagePolicy
@@ -89,6 +91,15 @@ func imageCommitted(t *testing.T, l *testLab) {
 		t.Fatal(err)
 	}
 	image := inside.Host + "/" + creds.User + "/app"
+	reads := l.forgeAccount("lab-reader")
+	login, err := json.Marshal(map[string]any{"auths": map[string]any{inside.Host: map[string]string{"username": "lab-reader", "password": reads}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "forge"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: login}}
+	if _, err := l.kube("hub").CoreV1().Secrets(lab.FluxNamespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	l.write("addons/image-updates/flux/updates.yaml", fmt.Sprintf(imageObjects, image))
 	l.write("addons/app/flux/configmap.yaml", fmt.Sprintf(`apiVersion: v1
 kind: ConfigMap
@@ -108,6 +119,7 @@ data:
 		}
 		return err
 	})
+	private(t, l, "lab-writer")
 	l.must("git", "pull")
 	if file := l.read("addons/app/flux/configmap.yaml"); !strings.Contains(file, ":1.1.0 # {") {
 		t.Errorf("pulled:\n%s", file)

@@ -93,7 +93,7 @@ func pullsIntoRepository(t *testing.T, l *testLab, file string) {
 	l.write(file, l.read(file)+"# mine\n")
 	save()
 	l.must("up")
-	url := strings.TrimSpace(l.must("git", "url").stdout)
+	url := strings.TrimSpace(l.must("git", "url", "--credentials").stdout)
 	git(t, l.estate, "pull", "--no-edit", url, "main")
 	committed(t, l, file, "for git", func(text string) string { return "# for git\n" + text })
 	git(t, l.estate, "pull", "--no-edit", url, "main")

@@ -232,10 +232,10 @@ func (g *Gitea) placed(ctx context.Context, s State, repo *gitea.Repository, tre
 		return &r, tree, nil
 	}
 	if i := slices.IndexFunc(mirrors, func(m Mirror) bool { return m.Name == repo.Name }); i >= 0 {
-		r := g.of(mirrors[i], s).remote(s)
+		r := g.of(mirrors[i]).remote(s)
 		return &r, mirrors[i].Tree, nil
 	}
-	former := g.of(Mirror{Name: repo.Name, Branch: repo.DefaultBranch}, s).remote(s)
+	former := g.of(Mirror{Name: repo.Name, Branch: repo.DefaultBranch}).remote(s)
 	refs, err := former.list(ctx)
 	if _, pushed := refs[lastRef]; !pushed || err != nil {
 		return nil, Tree{}, err

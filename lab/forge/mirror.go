@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -22,10 +23,11 @@ type Mirrored struct {
 }
 
 // of returns the forge for a mirror. Cures name plain git commands: lab does not write to the user's repository.
-func (g *Gitea) of(m Mirror, s State) *Gitea {
+func (g *Gitea) of(m Mirror) *Gitea {
 	other := *g
 	other.repository, other.branch, other.describes, other.notes = m.Name, m.Branch, "mirror of "+m.Of, nil
-	other.commands.Pull = lab.Quote("git", "-C", m.Tree.Dir, "pull", other.hostURL(s), m.Branch)
+	url := cmp.Or(g.commands.URL, "lab git url --credentials") + " " + lab.Quote(m.Name)
+	other.commands.Pull = lab.Quote("git", "-C", m.Tree.Dir, "pull") + ` "$(` + url + `)" ` + lab.Quote(m.Branch)
 	return &other
 }
 
@@ -35,7 +37,7 @@ func (g *Gitea) Mirror(ctx context.Context, m Mirror, url, secret string, also .
 		if _, err := g.head(ctx, s); err != nil { // without the estate, the forge is not prepared
 			return err
 		}
-		res, err = g.of(m, s).mirror(ctx, s, m, secret, marked(secret, url, also))
+		res, err = g.of(m).mirror(ctx, s, m, secret, marked(secret, url, also))
 		return err
 	})
 	return res, err
@@ -91,7 +93,7 @@ func (g *Gitea) Mirrored(ctx context.Context, m Mirror, url, secret string, also
 }
 
 func (g *Gitea) mirrored(ctx context.Context, s State, m Mirror, hooks []string) (Mirrored, error) {
-	other := g.of(m, s)
+	other := g.of(m)
 	head, same, err := other.same(ctx, s, m.Tree)
 	if errors.Is(err, errUnprepared) { // the forge, or only this repository?
 		if _, err := g.head(ctx, s); err != nil {

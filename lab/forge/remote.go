@@ -46,6 +46,7 @@ func (r Remote) remote() gitcommand.Remote {
 // Commands are command lines for cures. The zero value is for a lab that needs no flags.
 type Commands struct {
 	Pull string // default: lab git pull
+	URL  string // default: lab git url --credentials; a mirror's name is added
 	Up   string // default: lab up
 }
 

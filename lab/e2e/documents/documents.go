@@ -22,6 +22,7 @@ var Elsewhere = map[string]string{
 	"lab up --engine argocd --switch-engine": "TestDefaultEstateOnFlux/switch_the_engine_and_back",
 	"lab generate":                           "lab/cli: generate.txtar",
 	"lab git url gitops":                     "TestForeignEstates",
+	"lab git url --credentials gitops":       "TestForeignEstates",
 	"lab bundle save lab.tar.zst":            "TestBundle",
 	"lab bundle load lab.tar.zst":            "TestBundle",
 	"lab up --images bundle=lab.tar.zst":     "TestBundle",
