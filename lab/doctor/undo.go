@@ -78,8 +78,16 @@ func (d *Doctor) unrecorded(r record) []Undone {
 	if err != nil || config.defaultRuntime() != runtimeName || slices.ContainsFunc(r.Changes, func(c change) bool { return c.Kind == changedEngine }) {
 		return nil
 	}
-	all := backups(file)
-	return []Undone{{What: file, Note: "an older lab made " + runtimeName + " the default without a record; the file before: " + all[len(all)-1]}}
+	note := "there was no such file before"
+	if all := backups(file); readable(all[len(all)-1]) {
+		note = "the file before: " + all[len(all)-1]
+	}
+	return []Undone{{What: file, Note: "an older lab made " + runtimeName + " the default without a record; " + note}}
+}
+
+func readable(file string) bool {
+	_, err := os.ReadFile(file)
+	return err == nil
 }
 
 // unused fails if a container has the runtime that Undo removes: it could not be started again.

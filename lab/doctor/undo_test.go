@@ -193,6 +193,9 @@ func TestUndoAfterAKilledFix(t *testing.T) {
 // Versions up to 0.1 made the runtime the default, and kept no record.
 func TestUndoOfAnOlderVersion(t *testing.T) {
 	m := limited(t, `{"default-runtime": "lab-runc", "runtimes": {"lab-runc": {"path": "/usr/local/lib/lab/lab-runc"}}}`)
+	if got, err := undo(t, m); err != nil || !strings.HasSuffix(got["/etc/docker/daemon.json"], "there was no such file before") {
+		t.Errorf("%v, %v", got, err)
+	}
 	write(t, m.path("etc/docker/daemon.json.before-lab"), `{"mtu": 1400}`)
 	got, err := undo(t, m)
 	if err != nil || !strings.HasSuffix(got["/etc/docker/daemon.json"], "daemon.json.before-lab") {
