@@ -7,10 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"homelab/lab"
-	"homelab/lab/strict"
 )
 
 // Limits of a rendering. Inputs are untrusted, and nothing is measured in time, so that two machines say the same.
@@ -154,63 +151,4 @@ func failed(file string, err error) error {
 		e.Cure, e.Limit = limitCure, true
 	}
 	return e
-}
-
-// weight is what a file adds to a kustomization.
-type weight struct {
-	bytes, objects int
-	longest        int // bytes of a value
-}
-
-// weigh parses the manifests of a file, whose aliases kustomize expands without a limit.
-func weigh(data []byte) (w weight, err error) {
-	if err := values(data); err != nil {
-		return w, err
-	}
-	w.bytes = len(data)
-	docs, err := strict.Nodes(data)
-	if err != nil {
-		return w, nil //nolint:nilerr // kustomize says what is wrong
-	}
-	sizes := map[*yaml.Node]int{}
-	expanded := 0
-	for _, doc := range docs {
-		w.objects += len(strict.Items(doc))
-		n, err := expandedSize(doc, sizes, &w.longest, 0)
-		if err != nil {
-			return w, err
-		}
-		if expanded += n; expanded > maxOutput {
-			return w, over("aliases make more than %d MiB of it", maxOutput>>20)
-		}
-	}
-	w.bytes = max(w.bytes, expanded)
-	return w, nil
-}
-
-// expandedSize returns the bytes of a node with aliases expanded.
-func expandedSize(n *yaml.Node, sizes map[*yaml.Node]int, longest *int, depth int) (int, error) {
-	if n.Kind == yaml.AliasNode {
-		size, known := sizes[n.Alias]
-		if !known {
-			return 0, over("an anchor contains itself")
-		}
-		return size, nil
-	}
-	if depth > strict.MaxDepth*maxDepth {
-		return 0, over("nested deeper than %d", strict.MaxDepth*maxDepth)
-	}
-	*longest = max(*longest, len(n.Value))
-	size := len(n.Value) + 1
-	for _, c := range n.Content {
-		more, err := expandedSize(c, sizes, longest, depth+1)
-		if err != nil {
-			return 0, err
-		}
-		size = min(size+more, 2*maxOutput) // does not overflow
-	}
-	if n.Anchor != "" {
-		sizes[n] = size
-	}
-	return size, nil
 }

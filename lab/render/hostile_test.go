@@ -23,7 +23,7 @@ import (
 )
 
 // kinds of hostile inputs, each a folder of at least ten cases.
-var hostileKinds = []string{"archives", "charts", "documents", "jsonnet"}
+var hostileKinds = []string{"archives", "charts", "documents", "jsonnet", "kustomizations"}
 
 // Each case is a repository whose rendering would take too much time or memory, or leave the repository. It ends with an error that names a file, within the budget.
 // Files that end in .gen are templates, between << and >>, of large ones.

@@ -64,6 +64,7 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 	if err := scan.folder(s.Path, nil); err != nil { // first, as kustomize would fetch and clone
 		return nil, err
 	}
+	limitCopies()
 	built, err := krusty.MakeKustomizer(options).Run(r, path.Join("/", s.Path))
 	if err != nil {
 		if culprit := r.malformed(); culprit != nil {

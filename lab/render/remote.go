@@ -23,6 +23,8 @@ const maxBases = 1000
 type scanner struct {
 	*repository
 	bases int
+	load  load              // of the open kustomization
+	known map[string]weight // of files
 	taken func(data []byte) // called for every kustomization and every file that is included
 	fetch func(url string)  // called for every remote input; if nil, these are errors
 	loose bool              // allow files outside the kustomization's folder
@@ -57,6 +59,9 @@ func (s *scanner) folder(dir string, open []string) error {
 			continue
 		}
 		open = append(slices.Clone(open), dir)
+		outer := s.load
+		s.load = load{}
+		defer func() { s.load = outer.plus(s.load.weight) }()
 		var err error
 		if written {
 			var data []byte
@@ -69,6 +74,11 @@ func (s *scanner) folder(dir string, open []string) error {
 		}
 		if err == nil && s.edited[file] != nil {
 			err = s.file(file, s.edited[file], open, true)
+		}
+		if err == nil {
+			if err = s.spend(); err != nil {
+				err = failed(file, err)
+			}
 		}
 		return err
 	}
@@ -196,7 +206,15 @@ func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization b
 			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart")
 		case slices.Contains(names, key):
 			err = s.named(file, value)
+		case key == "fieldPaths":
+			s.load.paths += len(value.Content)
 		default:
+			if kustomization && value.Kind == yaml.SequenceNode {
+				s.load.changes += len(value.Content)
+				if strings.HasSuffix(key, "Generator") {
+					s.load.objects += len(value.Content)
+				}
+			}
 			err = s.node(file, value, open, false)
 		}
 		if err != nil {
@@ -212,6 +230,11 @@ func (s *scanner) named(file string, n *yaml.Node) error {
 		_, name, found := strings.Cut(c.Value, "=")
 		if c.Kind == yaml.ScalarNode && (fetched(c.Value) || found && fetched(name)) {
 			if err := s.remote(strict.Position(file, c), c.Value, "includes "+c.Value); err != nil {
+				return err
+			}
+		}
+		if c.Kind == yaml.ScalarNode {
+			if err := s.include(path.Join(path.Dir(file), cmp.Or(name, c.Value))); err != nil {
 				return err
 			}
 		}
@@ -250,7 +273,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				err = &Error{Problem: lab.Problem{
 					Position: at, Message: entry + " is outside the kustomization's folder, which kustomize rejects", Cure: "add a kustomization.yaml to its folder and include that",
 				}}
-			} else if plugin || s.taken != nil {
+			} else if err = s.include(local); err == nil && (plugin || s.taken != nil) {
 				data, readErr := s.ReadFile(local)
 				if err = readErr; err == nil && s.taken != nil {
 					s.taken(data)
