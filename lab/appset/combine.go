@@ -27,6 +27,9 @@ func (x *expander) matrix(g *Generator, node *yaml.Node) ([]paramSet, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(all)+len(second) > maxParams {
+			return nil, failed(at, "%w", x.compiled.spent.generated(len(all)+len(second)))
+		}
 		for _, b := range second {
 			values, err := x.combine(a.values, b.values)
 			if err != nil {

@@ -128,6 +128,7 @@ func (s *Set) Expand(w World) (*Expansion, error) {
 	if n, what := s.nondeterministic(); n != nil {
 		return nil, &UnknownError{Position: s.at(n), What: what}
 	}
+	s.compiled.begin()
 	x := expander{Set: s, World: w}
 	var all []Application
 	var fault *Error
@@ -159,6 +160,7 @@ func (s *Set) Expand(w World) (*Expansion, error) {
 
 // Selects returns the clusters that the set's generators select, even if its template cannot be rendered for them.
 func (s *Set) Selects(w World) (map[string]bool, error) {
+	s.compiled.begin()
 	x := expander{Set: s, World: w}
 	picked := map[string]bool{}
 	for i := range s.Spec.Generators {

@@ -94,6 +94,9 @@ func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer
 		if err != nil {
 			return nil, err
 		}
+		if err := x.compiled.spent.generated(len(params)); err != nil {
+			return nil, failed(at, "%w", err)
+		}
 		if g.Selector != nil {
 			params = slices.DeleteFunc(params, func(p paramSet) bool { return !selects(flatten(p.values)) })
 		}

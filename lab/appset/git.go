@@ -84,7 +84,7 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 			if item.Exclude != exclude {
 				continue
 			}
-			matched, err := files(repository, item.Path)
+			matched, err := files(x.compiled.spent, repository, item.Path)
 			if errors.Is(err, errMagic) {
 				return nil, &UnknownError{Position: x.at(strict.Get(node, "files", i)), What: "git generator with the pattern " + item.Path}
 			}

@@ -28,7 +28,7 @@ func directories(repository fs.FS) ([]string, error) {
 
 // files returns the files that match a pattern like `git ls-files PATTERN`: a star also matches slashes, and a folder
 // its content.
-func files(repository fs.FS, pattern string) (map[string][]byte, error) {
+func files(used *spent, repository fs.FS, pattern string) (map[string][]byte, error) {
 	spec, err := cleanPathspec(pattern)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func files(repository fs.FS, pattern string) (map[string][]byte, error) {
 		if err != nil || e.IsDir() || !matchPathspec(spec, name) {
 			return err
 		}
-		found[name], err = fs.ReadFile(repository, name)
+		found[name], err = used.file(repository, name)
 		return err
 	})
 	return found, err
@@ -78,43 +78,44 @@ func matchPathspec(spec, name string) bool {
 	return strings.ContainsAny(spec, `*?[\`) && wildmatch(spec, name)
 }
 
-// wildmatch is Git's without WM_PATHNAME: slashes are ordinary characters.
+// wildmatch is Git's without WM_PATHNAME: slashes are ordinary characters. Only the last star is tried again, as those before it need not take more.
 func wildmatch(pattern, text string) bool {
-	for pattern != "" {
-		switch pattern[0] {
-		case '*':
-			for pattern = strings.TrimLeft(pattern, "*"); ; text = text[1:] {
-				if wildmatch(pattern, text) {
-					return true
-				}
-				if text == "" {
-					return false
-				}
-			}
-		case '?':
-			if text == "" {
-				return false
-			}
-			pattern, text = pattern[1:], text[1:]
-		case '[':
-			rest, ok := bracket(pattern, text)
-			if !ok {
-				return false
-			}
+	star, from, again := false, "", ""
+	for pattern != "" || text != "" {
+		if strings.HasPrefix(pattern, "*") {
+			pattern = strings.TrimLeft(pattern, "*")
+			star, from, again = true, pattern, text
+			continue
+		}
+		if rest, ok := matchOne(pattern, text); ok {
 			pattern, text = rest, text[1:]
-		case '\\':
-			if len(pattern) > 1 {
-				pattern = pattern[1:]
-			}
-			fallthrough
-		default:
-			if text == "" || pattern[0] != text[0] {
-				return false
-			}
-			pattern, text = pattern[1:], text[1:]
+			continue
+		}
+		if !star || again == "" {
+			return false
+		}
+		again = again[1:]
+		pattern, text = from, again
+	}
+	return true
+}
+
+// matchOne matches the first byte of text with the pattern's first part, and returns the rest of the pattern.
+func matchOne(pattern, text string) (rest string, ok bool) {
+	if pattern == "" || text == "" {
+		return "", false
+	}
+	switch pattern[0] {
+	case '?':
+		return pattern[1:], true
+	case '[':
+		return bracket(pattern, text)
+	case '\\':
+		if len(pattern) > 1 {
+			pattern = pattern[1:]
 		}
 	}
-	return text == ""
+	return pattern[1:], pattern[0] == text[0]
 }
 
 var classes = map[string]func(c byte) bool{

@@ -12,6 +12,8 @@ import (
 	"github.com/Masterminds/sprig/v3"
 	"github.com/valyala/fasttemplate"
 	"sigs.k8s.io/yaml"
+
+	"homelab/lab/sandbox"
 )
 
 // templates are the parsed strings of an ApplicationSet: Go templates, or plain {{tag}}s.
@@ -23,6 +25,8 @@ type templates struct {
 	root       *template.Template // holds the functions, which every new template would copy
 	parsed     map[string]rendering
 	decoded    map[string]any // JSON values by text
+	spent      *spent
+	box        *sandbox.Sandbox
 }
 
 type rendering struct {
@@ -35,9 +39,10 @@ type rendering struct {
 var goOptions = regexp.MustCompile(`^missingkey=(default|invalid|zero|error)$`)
 
 func newTemplates(goTemplate bool, options []string) *templates {
-	t := &templates{goTemplate: goTemplate, options: options, parsed: map[string]rendering{}, decoded: map[string]any{}}
+	t := &templates{goTemplate: goTemplate, options: options, parsed: map[string]rendering{}, decoded: map[string]any{}, spent: &spent{}}
+	t.box = sandbox.New(t.spent.step)
 	if goTemplate {
-		t.funcs = functions()
+		t.funcs = t.box.Functions(functions())
 		t.root = template.New("").Funcs(t.funcs)
 		for _, o := range options {
 			if !goOptions.MatchString(o) {
@@ -46,6 +51,12 @@ func newTemplates(goTemplate bool, options []string) *templates {
 		}
 	}
 	return t
+}
+
+// begin starts the limits of another expansion.
+func (t *templates) begin() {
+	*t.spent = spent{}
+	t.box.Reset()
 }
 
 func (t *templates) replace(text string, params map[string]any) (string, error) {
@@ -59,7 +70,11 @@ func (t *templates) replace(text string, params map[string]any) (string, error) 
 	if r.err != nil {
 		return "", r.err
 	}
-	return r.render(params)
+	out, err := r.render(params)
+	if err == nil {
+		err = t.spent.wrote(len(out))
+	}
+	return out, err
 }
 
 func (t *templates) parse(text string) rendering {
@@ -83,14 +98,19 @@ func (t *templates) parseGo(text string) rendering {
 	if t.badOption != nil {
 		return rendering{err: t.badOption}
 	}
+	if err := sandbox.Nesting(text); err != nil {
+		return rendering{err: err}
+	}
 	tmpl, err := tmpl.New("").Parse(text)
 	if err != nil {
 		return rendering{err: fmt.Errorf("template %q: %w", text, trimTemplate(err))}
 	}
 	tmpl.Option(t.options...)
-	return rendering{tree: tmpl.Tree, render: func(params map[string]any) (string, error) {
+	tree := tmpl.Tree.Copy()
+	sandbox.Guard(tmpl)
+	return rendering{tree: tree, render: func(params map[string]any) (string, error) {
 		var b strings.Builder
-		if err := tmpl.Execute(&b, params); err != nil {
+		if err := tmpl.Execute(t.box.Writer(&b), params); err != nil {
 			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
 		}
 		return b.String(), nil
@@ -137,6 +157,8 @@ func functions() template.FuncMap {
 	for _, name := range []string{"env", "expandenv", "getHostByName"} {
 		delete(f, name)
 	}
+	f["print"], f["printf"], f["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln // built-in, wrapped for the limits
+	f["html"], f["js"], f["urlquery"] = template.HTMLEscaper, template.JSEscaper, template.URLQueryEscaper
 	f["normalize"] = normalize
 	f["slugify"] = slugify
 	f["toYaml"] = func(v any) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/sandbox"
 )
 
 // Limits of a rendering. Inputs are untrusted, and nothing is measured in time, so that two machines say the same.
@@ -27,11 +28,9 @@ const total = 20
 const limitCure = "make it smaller: lab reads files of strangers only within limits"
 
 // limit is the error of an exceeded limit.
-type limit struct{ message string }
+type limit = sandbox.Limit
 
-func (l *limit) Error() string { return l.message }
-
-func over(format string, args ...any) error { return &limit{fmt.Sprintf(format, args...)} }
+func over(format string, args ...any) error { return sandbox.Over(format, args...) }
 
 // Exceeds reports whether an error is an exceeded limit: files that are too much, not wrong.
 func Exceeds(err error) bool {

@@ -11,10 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
-	"text/template/parse"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
+
+	"homelab/lab/sandbox"
 )
 
 // engine executes a chart's templates like helm.sh/helm/v3/pkg/engine, which cannot be interrupted: a recursive tpl
@@ -22,22 +23,10 @@ import (
 // every function and its result spend a budget.
 type engine struct {
 	*Budget
-	depth    int // current nesting of templates
-	written  int // bytes of all output, included templates too
-	made     int // bytes and values of all function results
-	names    map[string]int
-	longest  int            // bytes of the longest text
-	programs map[string]int // sizes of regular expressions
-	trace    *trace         // of the current file; nil within includes
+	box   *sandbox.Sandbox
+	names map[string]int
+	trace *trace // of the current file; nil within includes
 }
-
-// maxNested is the maximum nesting of templates. Helm applies it per name.
-const maxNested = 1000
-
-var (
-	errHuge   = over("templates write more than %d MiB", maxOutput>>20)
-	errNested = over("templates nest more than %d deep", maxNested)
-)
 
 // tplName is the name of templates passed to tpl.
 const tplName = "gotpl"
@@ -65,10 +54,10 @@ type source struct {
 
 // render executes all templates of a chart and its subcharts in the order of their names.
 func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) {
-	e.names, e.programs = map[string]int{}, map[string]int{}
+	e.names, e.box = map[string]int{}, sandbox.New(e.step)
 	sources := map[string]source{}
 	collect(c, sources, top)
-	e.longest = longest(reflect.ValueOf(map[string]any(top)))
+	e.box.Longest = sandbox.Longest(reflect.ValueOf(map[string]any(top)))
 	root := template.New(tplName).Option("missingkey=zero")
 	root.Funcs(e.functions(root))
 	var names []string
@@ -83,7 +72,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 		return strings.Compare(b, a)
 	})
 	for _, name := range names {
-		if err := nesting(sources[name].text); err != nil {
+		if err := sandbox.Nesting(sources[name].text); err != nil {
 			return nil, placed(name, err)
 		}
 		if _, err := root.New(name).Parse(sources[name].text); err != nil {
@@ -96,7 +85,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 			mark(t.Tree.Root, sources[name].text)
 		}
 	}
-	guard(root)
+	sandbox.Guard(root)
 	var list []output
 	for _, name := range names {
 		if strings.HasPrefix(path.Base(name), "_") {
@@ -107,7 +96,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 		e.trace = &trace{line: 1}
 		o := output{name: name}
 		var b strings.Builder
-		if err := root.Lookup(name).Execute(&counter{&b, e, e.trace}, s.vals); err != nil {
+		if err := root.Lookup(name).Execute(e.counter(&b, e.trace), s.vals); err != nil {
 			return nil, placed(name, err)
 		}
 		o.text = plain(b.String())
@@ -153,7 +142,7 @@ func (e *engine) execute(t *template.Template, vals any) (string, error) {
 	defer func() { e.trace = outer }()
 	e.trace = nil
 	var b strings.Builder
-	if err := t.Execute(&counter{&b, e, nil}, vals); err != nil {
+	if err := t.Execute(e.counter(&b, nil), vals); err != nil {
 		return "", err
 	}
 	return plain(b.String()), nil
@@ -162,67 +151,20 @@ func (e *engine) execute(t *template.Template, vals any) (string, error) {
 // plain removes what missingkey=zero prints for untyped values.
 func plain(text string) string { return strings.ReplaceAll(text, "<no value>", "") }
 
-// counter aborts a template that writes too much or takes too many steps.
+// counter is the output of a template file or of one that is included.
 type counter struct {
 	to    io.Writer
-	e     *engine
 	trace *trace // may be nil
 }
 
+func (e *engine) counter(b *strings.Builder, t *trace) io.Writer { return &counter{e.box.Writer(b), t} }
+
 func (c *counter) Write(p []byte) (int, error) {
-	if c.e.written += len(p); c.e.written > 4*maxOutput { // included text counts once per level
-		return 0, errHuge
+	n, err := c.to.Write(p)
+	if err == nil {
+		c.trace.wrote(p)
 	}
-	if err := c.e.step(1 + len(p)/perStep); err != nil {
-		return 0, err
-	}
-	c.trace.wrote(p)
-	return c.to.Write(p)
-}
-
-// perStep is how many bytes are handled in a step.
-const perStep = 256
-
-// guard makes all templates of a set call enter and leave, and spend steps at every iteration of a range.
-func guard(set *template.Template) {
-	for _, t := range set.Templates() {
-		if t.Tree == nil || t.Tree.Root == nil || guarded(t.Tree.Root) {
-			continue
-		}
-		size := nodes(t.Tree.Root)
-		tick(t.Tree.Root)
-		t.Tree.Root.Nodes = append(append([]parse.Node{call(fmt.Sprintf("__enter %d", size))}, t.Tree.Root.Nodes...), call("__leave"))
-	}
-}
-
-// guarded reports whether a template already has guards: clones share their trees.
-func guarded(l *parse.ListNode) bool {
-	return len(l.Nodes) > 0 && strings.HasPrefix(l.Nodes[0].String(), "{{__enter ")
-}
-
-// tick makes the body of every range spend steps.
-func tick(n parse.Node) {
-	branch := func(b *parse.BranchNode) {
-		for _, l := range []*parse.ListNode{b.List, b.ElseList} {
-			if l != nil {
-				tick(l)
-			}
-		}
-	}
-	switch n := n.(type) {
-	case *parse.ListNode:
-		for _, c := range n.Nodes {
-			tick(c)
-		}
-	case *parse.IfNode:
-		branch(&n.BranchNode)
-	case *parse.WithNode:
-		branch(&n.BranchNode)
-	case *parse.RangeNode:
-		size := 1 + nodes(n.List)
-		branch(&n.BranchNode)
-		n.List.Nodes = append([]parse.Node{call(fmt.Sprintf("__step %d", size))}, n.List.Nodes...)
-	}
+	return n, err
 }
 
 // at is the prefix of text/template's messages: "template: chart/templates/x.yaml:3:14: ".
@@ -251,29 +193,4 @@ func placed(name string, err error) error {
 		f.message = f.message[len(calls.FindString(f.message)):]
 	}
 	return f
-}
-
-// opening matches what nests in a template, and what ends it.
-var opening = regexp.MustCompile(`\{\{-?\s*(if|range|with|block|define|else\s+(?:if|with)|end)\b`)
-
-// nesting bounds the nesting of a template's blocks: the parser is recursive.
-func nesting(text string) error {
-	depth, open := 0, []int{}
-	for _, m := range opening.FindAllStringSubmatch(text, -1) {
-		switch {
-		case m[1] != "end":
-			if depth++; strings.HasPrefix(m[1], "else") && len(open) > 0 {
-				open[len(open)-1]++
-			} else {
-				open = append(open, 1)
-			}
-		case len(open) > 0:
-			depth -= open[len(open)-1]
-			open = open[:len(open)-1]
-		}
-		if depth > maxNested {
-			return errNested
-		}
-	}
-	return nil
 }

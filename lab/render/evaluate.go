@@ -110,7 +110,10 @@ func onStep(vm *jsonnet.VM, before func(), after func(v reflect.Value)) (jsonnet
 
 // extent returns the length of a text or list of the evaluator, whose texts may be made of others and not be written out yet.
 func extent(v reflect.Value) int {
-	if v = concrete(v); v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+	for v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		return 0
 	}
 	for _, field := range []string{"len", "value", "elements"} {

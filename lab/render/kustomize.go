@@ -17,6 +17,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/appset"
+	"homelab/lab/sandbox"
 	"homelab/lab/strict"
 )
 
@@ -80,7 +81,7 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 			return nil, failed(file, err)
 		}
 		if size += n; size > maxOutput {
-			return nil, failed(file, errHuge)
+			return nil, failed(file, sandbox.ErrHuge)
 		}
 		docs = append(docs, doc)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/template/parse"
+
+	"homelab/lab/sandbox"
 )
 
 // trace maps lines of output to the lines of a template where they begin.
@@ -41,11 +43,11 @@ func mark(l *parse.ListNode, source string) {
 		branch := func(b *parse.BranchNode) { mark(b.List, source); mark(b.ElseList, source) }
 		switch n := n.(type) {
 		case *parse.TextNode:
-			nodes = append(nodes, call(fmt.Sprintf("__at %d true", 1+strings.Count(source[:min(int(n.Pos), len(source))], "\n"))))
+			nodes = append(nodes, sandbox.Call(fmt.Sprintf("__at %d true", 1+strings.Count(source[:min(int(n.Pos), len(source))], "\n"))))
 		case *parse.ActionNode:
-			nodes = append(nodes, call(fmt.Sprintf("__at %d false", n.Line)))
+			nodes = append(nodes, sandbox.Call(fmt.Sprintf("__at %d false", n.Line)))
 		case *parse.TemplateNode:
-			nodes = append(nodes, call(fmt.Sprintf("__at %d false", n.Line)))
+			nodes = append(nodes, sandbox.Call(fmt.Sprintf("__at %d false", n.Line)))
 		case *parse.IfNode:
 			branch(&n.BranchNode)
 		case *parse.WithNode:
@@ -56,14 +58,4 @@ func mark(l *parse.ListNode, source string) {
 		nodes = append(nodes, n)
 	}
 	l.Nodes = nodes
-}
-
-// call returns an action that calls a built-in function of the engine.
-func call(text string) parse.Node {
-	name, _, _ := strings.Cut(text, " ")
-	trees, err := parse.Parse(name, "{{"+text+"}}", "", "", map[string]any{name: name})
-	if err != nil {
-		panic(err) // a constant text
-	}
-	return trees[name].Root.Nodes[0]
 }

@@ -1,4 +1,4 @@
-package render
+package sandbox
 
 import (
 	"reflect"
@@ -15,7 +15,7 @@ const (
 )
 
 // cost returns the steps of a function apart from its result: its arguments, or more if it takes longer.
-func (e *engine) cost(name string, args []reflect.Value) (int, error) {
+func (s *Sandbox) cost(name string, args []reflect.Value) (int, error) {
 	n := 1
 	for _, a := range args {
 		n += width(a) / perStep
@@ -28,9 +28,9 @@ func (e *engine) cost(name string, args []reflect.Value) (int, error) {
 	case "bcrypt", "htpasswd":
 		return n + hashSteps, nil
 	case "deepEqual", "has", "mustHas", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite":
-		return n + e.deep(args), nil
+		return n + s.deep(args), nil
 	case "uniq", "mustUniq", "without", "mustWithout": // compare each with each
-		size := e.deep(args)
+		size := s.deep(args)
 		return n + size*size/perStep, nil
 	}
 	if !strings.Contains(strings.ToLower(name), "regex") || name == "regexQuoteMeta" {
@@ -38,12 +38,12 @@ func (e *engine) cost(name string, args []reflect.Value) (int, error) {
 	}
 	pattern := text(args[0])
 	if len(pattern) > maxPattern {
-		return 0, over("a regular expression of more than %d bytes", maxPattern)
+		return 0, Over("a regular expression of more than %d bytes", maxPattern)
 	}
-	size, known := e.programs[pattern]
+	size, known := s.programs[pattern]
 	if !known {
 		size = program(pattern)
-		e.programs[pattern] = size
+		s.programs[pattern] = size
 		n += size
 	}
 	for _, a := range args[1:] {
@@ -75,14 +75,14 @@ func width(v reflect.Value) int {
 }
 
 // deep returns the size of values, written out, up to the limit.
-func (e *engine) deep(args []reflect.Value) int {
-	left := maxValue
+func (s *Sandbox) deep(args []reflect.Value) int {
+	left := MaxValue
 	for _, a := range args {
 		if !fits(a, &left, 0) {
-			return maxValue
+			return MaxValue
 		}
 	}
-	return maxValue - left
+	return MaxValue - left
 }
 
 // nodes counts what executing a template, or the body of a range once, evaluates.
@@ -108,20 +108,20 @@ func nodes(n parse.Node) int {
 }
 
 // evaluate spends the steps of n nodes, any of which may compare the longest texts.
-func (b *Budget) evaluate(n, longest int) error { return b.step(n * (1 + longest/compared)) }
+func (s *Sandbox) evaluate(n int) error { return s.Step(n * (1 + s.Longest/compared)) }
 
 // compared is how many bytes are compared in a step.
 const compared = 16 << 10
 
-// longest returns the length of the longest text in values.
-func longest(v reflect.Value) int {
+// Longest returns the length of the longest text in values.
+func Longest(v reflect.Value) int {
 	switch v = concrete(v); v.Kind() {
 	case reflect.String:
 		return v.Len()
 	case reflect.Map:
 		most := 0
 		for it := v.MapRange(); it.Next(); {
-			most = max(most, longest(it.Value()))
+			most = max(most, Longest(it.Value()))
 		}
 		return most
 	case reflect.Slice:
@@ -130,7 +130,7 @@ func longest(v reflect.Value) int {
 		}
 		most := 0
 		for i := range v.Len() {
-			most = max(most, longest(v.Index(i)))
+			most = max(most, Longest(v.Index(i)))
 		}
 		return most
 	}
