@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -49,7 +50,11 @@ func described(server *httptest.Server, status string) string {
 // A forge that accepts connections and never answers, as a paused one does, ends every call with an error that names the cure.
 func TestSilence(t *testing.T) {
 	release := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	var asked atomic.Pointer[func()]
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		(*asked.Load())()
+		<-release
+	}))
 	defer s.Close()
 	defer close(release)
 	tree := Tree{FS: fstest.MapFS{"a": {Data: []byte("a")}}}
@@ -57,7 +62,7 @@ func TestSilence(t *testing.T) {
 	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
 	for status, cure := range map[string]string{"running": "docker restart lab-demo-forge, then lab up", "paused": "lab up unpauses it"} {
 		g, _ := scripted(t, described(s, "running"))
-		paused := filepath.Join(filepath.SplitList(os.Getenv("PATH"))[0], "described") // once the call is made
+		file := filepath.Join(filepath.SplitList(os.Getenv("PATH"))[0], "described")
 		for name, call := range map[string]func(ctx context.Context) error{
 			"push": func(ctx context.Context) error { _, err := g.Push(ctx, tree, "x"); return err },
 			"pull": func(ctx context.Context) error {
@@ -74,14 +79,17 @@ func TestSilence(t *testing.T) {
 			"hook":     func(ctx context.Context) error { _, err := g.EnsureWebhook(ctx, "http://x", "s"); return err },
 			"hooked":   func(ctx context.Context) error { _, err := g.HasWebhook(ctx, "http://x", "s"); return err },
 		} {
-			if err := os.WriteFile(paused, []byte(described(s, "running")), 0o644); err != nil {
-				t.Fatal(err)
+			become := func(status string) {
+				t.Helper()
+				err := os.WriteFile(file+".new", []byte(described(s, status)), 0o644)
+				if err := errors.Join(err, os.Rename(file+".new", file)); err != nil {
+					t.Error(err)
+				}
 			}
-			go func() {
-				time.Sleep(100 * time.Millisecond)
-				_ = os.WriteFile(paused+".new", []byte(described(s, status)), 0o644)
-				_ = os.Rename(paused+".new", paused)
-			}()
+			become("running")
+			var once sync.Once
+			ask := func() { once.Do(func() { become(status) }) } // the container is paused while the call waits
+			asked.Store(&ask)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			err := call(ctx)
 			cancel()
