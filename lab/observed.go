@@ -33,6 +33,22 @@ type ClusterState struct {
 	Images     []string  `json:"-"` // keys of the loaded images; empty unless Answers
 	Namespaces []string  `json:"-"` // without terminating ones; empty unless Answers
 	Attached   bool      `json:"-"` // not created by lab, and outlives it
+
+	CertificatesEnd time.Time `json:"-"` // of a cluster that lab created; zero if unknown
+}
+
+// certificatesSoon is how long before their end lab tells about certificates.
+const certificatesSoon = 30 * 24 * time.Hour
+
+// Ending describes certificates that have ended or soon will, or returns "".
+func (s ClusterState) Ending(now time.Time) string {
+	switch left := s.CertificatesEnd.Sub(now); {
+	case s.CertificatesEnd.IsZero() || left > certificatesSoon:
+		return ""
+	case left <= 0:
+		return "its certificates ended on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
+	}
+	return "its certificates end on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
 }
 
 // Unclear reports whether the cluster exists but its contents are unknown, since its API does not answer.

@@ -41,6 +41,7 @@ func (k *Kind) Observe(ctx context.Context, names ...string) ([]lab.ClusterState
 	_ = asking.Wait()
 	states := make([]lab.ClusterState, 0, len(seen))
 	for _, s := range seen {
+		s.CertificatesEnd = certificatesEnd(k.Kubeconfig(s.Name))
 		states = append(states, s.ClusterState)
 	}
 	return states, ctx.Err()

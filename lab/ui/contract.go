@@ -107,6 +107,9 @@ type StatusCluster struct {
 	Kubernetes  string `json:"kubernetes"`  // empty if the API does not answer
 	Ready       bool   `json:"ready"`
 	State       string `json:"state"` // absent, stopped, paused, unreachable, not ready or ready; "1 of 3 nodes stopped"
+
+	CertificatesEnd string `json:"certificates_end"` // empty if unknown
+	Ending          string `json:"-"`                // that they have ended, or soon will
 }
 
 // Endpoint is an address of the lab.
@@ -122,10 +125,18 @@ func StatusClusters(states []lab.ClusterState) List[StatusCluster] {
 	var list List[StatusCluster]
 	for _, s := range states {
 		list = append(list, StatusCluster{
-			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Standing(),
+			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Standing(), Ending: s.Ending(time.Now()),
+			CertificatesEnd: certificatesEnd(s),
 		})
 	}
 	return list
+}
+
+func certificatesEnd(s lab.ClusterState) string {
+	if s.CertificatesEnd.IsZero() {
+		return ""
+	}
+	return s.CertificatesEnd.UTC().Format(time.RFC3339)
 }
 
 // UpResult is `lab up -o json`; `changed` is empty if nothing was done.

@@ -3,6 +3,7 @@ package ui
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"homelab/lab"
 )
@@ -39,5 +40,12 @@ func TestStatusUntrusted(t *testing.T) {
 	}
 	if strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
+	}
+}
+
+func TestStatusCertificates(t *testing.T) {
+	text := statusText(Status{Lab: "demo", Clusters: StatusClusters([]lab.ClusterState{{Name: "dev", Exists: true, CertificatesEnd: time.Unix(0, 0)}, {Name: "prod"}})}, 0, false)
+	if !strings.Contains(text, "\ncluster dev: its certificates ended on 1970-01-01; lab up --recreate dev makes new ones") || strings.Contains(text, "cluster prod") {
+		t.Error(text)
 	}
 }

@@ -187,6 +187,11 @@ func statusText(s Status, columns int, p paint) string {
 	if s.OnlyInForge.Summary != "" && s.OnlyInForge.Unknown == "" {
 		b.WriteString("\n" + hang("only in the forge: ", s.OnlyInForge.Summary+"; "+s.OnlyInForge.ListedBy+" lists it", columns) + "\n")
 	}
+	for _, c := range s.Clusters {
+		if c.Ending != "" {
+			b.WriteString("\n" + hang("cluster "+c.Name+": ", c.Ending+"; lab up --recreate "+c.Name+" makes new ones, and loses what is in it", columns) + "\n")
+		}
+	}
 	if len(s.Untrusted) > 0 {
 		b.WriteString("\nnot trusted yet; lab up asks\n")
 		for _, t := range s.Untrusted {

@@ -3,8 +3,10 @@ package up
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/apply"
@@ -50,6 +52,9 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 		return Outcome{}, err
 	}
 	for _, line := range seen.Losses() {
+		a.Println(line)
+	}
+	for _, line := range seen.Ending(time.Now()) {
 		a.Println(line)
 	}
 	if err := l.Remember(ctx, seen); err != nil {
@@ -134,6 +139,17 @@ func (s *Seen) Losses() []string {
 	lines := []string{fmt.Sprintf("%s is gone, and commits that only it had are lost: %d", what, len(s.Lost))}
 	for _, c := range s.Lost {
 		lines = append(lines, fmt.Sprintf("  %s %s %s (%s)", lab.Abbreviate(c.Hash), c.When.Local().Format("2006-01-02 15:04"), c.Subject, c.Author))
+	}
+	return lines
+}
+
+// Ending returns a line for each cluster whose certificates have ended or soon will.
+func (s *Seen) Ending(now time.Time) []string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
+		if ending := s.Clusters[name].Ending(now); ending != "" {
+			lines = append(lines, "cluster "+name+": "+ending+"; lab up --recreate "+name+" makes new ones, and loses what is in it")
+		}
 	}
 	return lines
 }

@@ -121,11 +121,13 @@ func TestSettlePublishedPorts(t *testing.T) {
 	if want := (state.Ports{Engine: 8124, Forge: 3124}); err != nil || r.Ports != want {
 		t.Errorf("IPv6: %+v, %v", r, err)
 	}
-	l.Estate.Clusters[0].Kind = []byte("networking: {ipFamily: ipv6}")
-	if hub := l.Estate.Hub(); hub.Name != l.Estate.Clusters[0].Name || l.EngineURL() != "http://[::1]:8124" {
+	hub := slices.IndexFunc(l.Estate.Clusters, func(c lab.Cluster) bool { return c.Role == lab.RoleHub })
+	kind := l.Estate.Clusters[hub].Kind
+	l.Estate.Clusters[hub].Kind = []byte("networking: {ipFamily: ipv6}")
+	if l.EngineURL() != "http://[::1]:8124" {
 		t.Errorf("IPv6: %s", l.EngineURL())
 	}
-	l.Estate.Clusters[0].Kind = nil
+	l.Estate.Clusters[hub].Kind = kind
 	l.Containers = published{}
 	r, err = l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo"}, up.Options{})
 	if err != nil || r.Ports.Engine < 8080 || r.Ports.Forge < 3000 || r.Ports.Engine == r.Ports.Forge {

@@ -1,0 +1,25 @@
+package up_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/up"
+)
+
+func TestEnding(t *testing.T) {
+	now := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	s := &up.Seen{}
+	s.Clusters = map[string]lab.ClusterState{
+		"hub": {CertificatesEnd: now.AddDate(0, 0, -1)}, "dev": {CertificatesEnd: now.AddDate(0, 0, 20)}, "prod": {CertificatesEnd: now.AddDate(1, 0, 0)}, "edge": {},
+	}
+	want := []string{
+		"cluster dev: its certificates end on 2026-12-17; lab up --recreate dev makes new ones, and loses what is in it",
+		"cluster hub: its certificates ended on 2026-11-26; lab up --recreate hub makes new ones, and loses what is in it",
+	}
+	if got := s.Ending(now); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
