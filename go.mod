@@ -54,11 +54,10 @@ require github.com/fluxcd/flux2/v2 v2.9.5
 
 require github.com/bmatcuk/doublestar/v4 v4.10.0
 
-require github.com/fluxcd/source-watcher/api/v2 v2.2.4
-
 require (
-	aead.dev/minisign v0.3.0 // indirect
-	github.com/CycloneDX/cyclonedx-go v0.11.0 // indirect
+	aead.dev/minisign v0.3.0
+	github.com/CycloneDX/cyclonedx-go v0.11.0
+	github.com/fluxcd/source-watcher/api/v2 v2.2.4
 )
 
 require (

@@ -51,6 +51,15 @@ func (p *program) bundleCommand() *cli.Command {
 				},
 			},
 			{
+				Name: "sbom", Usage: "print what images and charts consist of, as a CycloneDX document", ArgsUsage: "[COMPONENT...]",
+				Description: "It names the Go modules of every program, read from the programs in the images, the Debian packages, and the charts that are available.\n\n" +
+					examples("lab bundle sbom", "lab bundle sbom node"),
+				Flags: []cli.Flag{engineFlag, imagesFlag, mirrorFlag},
+				Action: p.withSupply(argv.AnyArgs, func(ctx context.Context, s *supply.Supply, names []string) error {
+					return s.SBOM(ctx, names, p.env.Out)
+				}),
+			},
+			{
 				Name: "save", Usage: "write every image and chart to one archive", ArgsUsage: "FILE",
 				Description: "The archive is a zstd-compressed tar of OCI layouts and charts, so that another machine needs neither a registry nor a compiler.\n" +
 					"--sign writes FILE.minisig beside it, for lab bundle load --verify.\n\n" +
@@ -211,7 +220,10 @@ func (p *program) bundleShow(ctx context.Context, s *supply.Supply, b supply.Bun
 	if b.File != "" {
 		p.ui.Println(b.String())
 	}
-	res.File, res.SHA256, res.MadeBy, res.MadeAt, res.MadeFrom = b.File, b.SHA256, b.Made.By, b.Made.At, b.Made.From
+	res.File, res.SHA256, res.MadeBy, res.MadeFrom = b.File, b.SHA256, b.Made.By, b.Made.From
+	if !b.Made.At.IsZero() {
+		res.MadeAt = b.Made.At.Format(time.RFC3339)
+	}
 	return p.ui.Bundle(res)
 }
 

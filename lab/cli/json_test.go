@@ -11,7 +11,7 @@ import (
 )
 
 // withoutJSON lists the commands without -o json, as documented in docs/json.md.
-var withoutJSON = []string{"lab completion"}
+var withoutJSON = []string{"lab completion", "lab bundle sbom"}
 
 // commands returns all commands with an action by full name.
 func commands(prefix string, list []*cli.Command) map[string]*cli.Command {

@@ -97,6 +97,9 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 		return &lab.Error{Exit: lab.ExitFailed, Code: "exists", Message: "there is a lab " + ws.Name + " already", Cure: "lab down --name " + lab.Quote(ws.Name)}
 	}
 	s, err := openSupply(ctx, o.origin)
+	if err == nil {
+		err = p.acceptBundle(ctx, o.origin)
+	}
 	if err != nil {
 		return err
 	}

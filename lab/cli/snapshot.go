@@ -149,6 +149,9 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 	if err != nil {
 		return err
 	}
+	if err := p.acceptBundle(ctx, o.origin); err != nil {
+		return err
+	}
 	return ws.LockedOrDown(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: s}, o) })
 }
 

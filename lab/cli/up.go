@@ -103,6 +103,9 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if o.dryRun {
 		return p.dryRun(ctx, ws, with, o)
 	}
+	if err := p.acceptBundle(ctx, o.origin); err != nil {
+		return err
+	}
 	return ws.Locked(ctx, func(ctx context.Context) error { return p.bringUp(ctx, ws, with, o) })
 }
 

@@ -23,6 +23,10 @@ func (p *program) versionCommand() *cli.Command {
 				return err
 			}
 			v := present.Version()
+			var err error
+			if v.Supply, err = present.Supply(); err != nil {
+				return err
+			}
 			return p.ui.Result(v, fmt.Sprintf("lab %s (%s, kind %s, helm %s)", v.Version, v.Go, v.Kind, v.Helm))
 		},
 	}

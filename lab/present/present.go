@@ -121,6 +121,19 @@ func Bundle(items []supply.Item) ui.BundleResult {
 	return res
 }
 
+// Supply lists what lab knows of all images and charts.
+func Supply() ([]ui.VersionSupply, error) {
+	items, err := supply.Catalog()
+	var list []ui.VersionSupply
+	for _, i := range items {
+		list = append(list, ui.VersionSupply{
+			Kind: string(i.Kind), Name: i.Name, Version: i.Version, Ref: i.Ref, Origin: string(i.Origin), Digest: i.Digest,
+			Check: string(i.Verdict.Check), Why: i.Verdict.Why, Modules: modules(i.Modules),
+		})
+	}
+	return list, err
+}
+
 func modules(list []supply.Module) []ui.BundleModule {
 	var out []ui.BundleModule
 	for _, m := range list {

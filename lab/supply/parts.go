@@ -2,13 +2,18 @@ package supply
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
 
 	"homelab/lab"
 	"homelab/lab/supply/chart"
 	"homelab/lab/supply/gosum"
 	"homelab/lab/supply/registry"
+	"homelab/lab/supply/sbom"
 	"homelab/lab/supply/source"
 )
 
@@ -42,11 +47,51 @@ func (s *Supply) Debian(ctx context.Context, i Item) ([]string, error) {
 		}
 		return s.built.builder.Installed(items[at])
 	}
-	img, err := s.Image(ctx, i.Name, func(string) {})
+	img, err := s.Image(ctx, i.Name, nil)
 	if err != nil {
 		return nil, err
 	}
 	return source.Labelled(img.Archive)
+}
+
+// SBOM describes the images and charts with the given names, or all that are present, as a CycloneDX document.
+func (s *Supply) SBOM(ctx context.Context, names []string, w io.Writer) error {
+	items, err := s.Choose(ctx, names)
+	if err != nil {
+		return err
+	}
+	var images []sbom.Image
+	var charts []lab.Chart
+	for _, i := range items {
+		if !i.Present && len(names) > 0 {
+			return &lab.Error{Exit: lab.ExitFailed, Code: "not_present", Message: i.Title() + " is not here, so its parts are unknown", Cure: "lab bundle build " + i.Name}
+		}
+		if !i.Present {
+			continue
+		}
+		if i.Kind == KindChart {
+			c, err := s.Chart(ctx, i.Name, i.Version, nil)
+			if err != nil {
+				return err
+			}
+			charts = append(charts, c)
+			continue
+		}
+		img, err := s.Image(ctx, i.Name, nil)
+		if err != nil {
+			return err
+		}
+		list, err := s.Debian(ctx, i)
+		if err != nil {
+			return err
+		}
+		images = append(images, sbom.Image{Image: img, Version: i.Version, Debian: list})
+	}
+	bom, err := sbom.Make(ctx, sbom.Maker{Version: s.options.Lab, At: time.Now()}, images, charts)
+	if err != nil {
+		return err
+	}
+	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 }
 
 // Catalog returns what lab knows of all images and charts without looking at this machine: versions, pins, and the
@@ -63,7 +108,8 @@ func Catalog() ([]Item, error) {
 	var items []Item
 	for _, p := range pins.Images {
 		items = append(items, Item{
-			Kind: KindImage, Name: p.Name, Version: tag(p.Ref), Ref: p.Ref, Digest: p.Digest, Origin: lab.OriginRegistry, Verdict: pins.Expected(p, Options{}.platform()),
+			Kind: KindImage, Name: p.Name, Version: tag(p.Ref), Ref: p.Ref, Digest: p.For(Options{}.platform()), Origin: lab.OriginRegistry,
+			Verdict: pins.Expected(p, Options{}.platform()),
 		})
 	}
 	for _, c := range recipes.Images() {

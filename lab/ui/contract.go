@@ -289,7 +289,7 @@ type BundleResult struct {
 	File     string           `json:"file"`      // of save and load; empty otherwise
 	SHA256   string           `json:"sha256"`    // of the file
 	MadeBy   string           `json:"made_by"`   // version of the lab that made it, by its own account
-	MadeAt   time.Time        `json:"made_at"`   // zero if unknown
+	MadeAt   string           `json:"made_at"`   // RFC 3339
 	MadeFrom string           `json:"made_from"` // where that lab had the images from
 }
 
@@ -450,4 +450,19 @@ type VersionResult struct {
 	Go       string `json:"go"`
 	Kind     string `json:"kind"`
 	Helm     string `json:"helm"`
+
+	Supply List[VersionSupply] `json:"supply"` // the images and charts that lab knows, whether they are here or not
+}
+
+// VersionSupply is an image or chart of one origin.
+type VersionSupply struct {
+	Kind    string             `json:"kind"` // image or chart
+	Name    string             `json:"name"`
+	Version string             `json:"version"`
+	Ref     string             `json:"ref"`
+	Origin  string             `json:"origin"`  // registry or source
+	Digest  string             `json:"digest"`  // pinned; empty from source, or if unknown
+	Check   string             `json:"check"`   // as in lab bundle ls
+	Why     string             `json:"why"`     // of first-use
+	Modules List[BundleModule] `json:"modules"` // from source
 }

@@ -73,7 +73,7 @@ func contract() map[string]any {
 				},
 				{Kind: "chart", Name: "podinfo", Ref: "podinfo-6.9.2", Origin: "registry", Version: "6.9.2", Check: "first-use", Why: "no public repository pins it"},
 			},
-			File: "lab.tar.zst", SHA256: strings.Repeat("0b", 32), MadeBy: "v0.1.0", MadeAt: time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC), MadeFrom: "images built from source",
+			File: "lab.tar.zst", SHA256: strings.Repeat("0b", 32), MadeBy: "v0.1.0", MadeAt: "2026-11-27T09:00:00Z", MadeFrom: "images built from source",
 		},
 		"bridge": NewBridgeResult("homelab", []lab.Registration{{
 			Cluster: "prod", Server: "https://homelab-prod-control-plane:6443",
@@ -132,7 +132,9 @@ func contract() map[string]any {
 			Roots:  []string{"../gitops/bootstrap/addons.yaml:1:1"},
 		}},
 		"generate": GenerateResult{[]string{"clusters/prod/flux.yaml", "clusters/prod/addons/podinfo/kustomization.yaml"}, nil},
-		"version":  VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0"},
+		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0", []VersionSupply{{
+			Kind: "image", Name: "gitea", Version: "1.26.4", Ref: "docker.gitea.com/gitea:1.26.4", Origin: "registry", Digest: "sha256:" + strings.Repeat("0a", 32), Check: "pin",
+		}}},
 	}
 }
 

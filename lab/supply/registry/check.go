@@ -34,7 +34,7 @@ func (p Pins) Image(img lab.Image, platform string) (Verdict, error) {
 	if pin.Ref != img.Ref {
 		pin = ImagePin{Unknown: "lab pins no " + img.Ref}
 	}
-	return verdict("image "+img.Ref, pin.digest(platform), pin.Unknown, img.Key, func(want string) (string, bool) {
+	return verdict("image "+img.Ref, pin.For(platform), pin.Unknown, img.Key, func(want string) (string, bool) {
 		manifests := strings.Split(img.Manifests, separator)
 		return sum([]byte(manifests[0])), proves(want, img.Digest, manifests)
 	})
@@ -79,7 +79,7 @@ func (p Pins) Expected(pin ImagePin, platform string) Verdict {
 	if own.Ref != pin.Ref {
 		own = ImagePin{Unknown: "lab pins no " + pin.Ref}
 	}
-	return expected(own.digest(platform), own.Unknown, pin.Key)
+	return expected(own.For(platform), own.Unknown, pin.Key)
 }
 
 // ExpectedChart is Expected for a chart.

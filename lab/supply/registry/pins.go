@@ -39,8 +39,8 @@ type ImagePin struct {
 	Manifests string `yaml:"manifests,omitempty"` // upstream's: lab.Image.Manifests
 }
 
-// digest returns the expected digest for a platform, or "".
-func (p ImagePin) digest(platform string) string {
+// For returns the expected digest for a platform, or "".
+func (p ImagePin) For(platform string) string {
 	if d := p.Platforms[platform]; d != "" {
 		return d
 	}

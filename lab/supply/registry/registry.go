@@ -194,13 +194,13 @@ func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
 	if tag, err = name.NewTag(pin.Ref); err == nil && r.mirror != "" {
 		tag, err = mirrored(r.mirror, pin.Ref)
 	}
-	return tag, fileName(pin.Name, tag.String()+" "+pin.digest(r.platform.String())+" "+r.platform.String()), err
+	return tag, fileName(pin.Name, tag.String()+" "+pin.For(r.platform.String())+" "+r.platform.String()), err
 }
 
 // resolve finds the platform's image, by its pinned digest if there is one.
 func (r *Registry) resolve(ctx context.Context, tag name.Tag, pin ImagePin) (v1.Image, lab.Image, error) {
 	var ref name.Reference = tag
-	want := pin.digest(r.platform.String())
+	want := pin.For(r.platform.String())
 	if want != "" {
 		// By digest, whatever the tag refers to now.
 		ref = tag.Context().Digest(want)
