@@ -67,16 +67,16 @@ func merged(t *testing.T, l *testLab) {
 func diagnosed(t *testing.T, l *testLab) {
 	// A secret of the cluster, also in an annotation, and the environment of a pod that never starts.
 	const canary = "Canary-of-a-Secret-1"
-	core, meta := l.kube("hub").CoreV1(), metav1.ObjectMeta{Name: "canary", Annotations: map[string]string{"note": "it is " + canary}}
+	core, meta := l.kube("hub").CoreV1(), metav1.ObjectMeta{Name: "diagnosed", Annotations: map[string]string{"note": "it is " + canary}}
 	if _, err := core.Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"any": canary}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer core.Secrets("default").Delete(context.WithoutCancel(t.Context()), "canary", metav1.DeleteOptions{})
+	defer core.Secrets("default").Delete(context.WithoutCancel(t.Context()), meta.Name, metav1.DeleteOptions{})
 	container := corev1.Container{Name: "c", Image: "none.example.com/x", ImagePullPolicy: corev1.PullNever, Env: []corev1.EnvVar{{Name: "ANY", Value: "Canary-of-a-pod-2"}}}
 	if _, err := core.Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer core.Pods("default").Delete(context.WithoutCancel(t.Context()), "canary", metav1.DeleteOptions{})
+	defer core.Pods("default").Delete(context.WithoutCancel(t.Context()), meta.Name, metav1.DeleteOptions{})
 	file := filepath.Join(t.TempDir(), "d.tar.gz")
 	l.must("diagnose", file)
 	f, err := os.Open(file)
