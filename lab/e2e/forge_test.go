@@ -92,7 +92,9 @@ func private(t *testing.T, l *testLab, account string) {
 	}
 	name := lab.ForgeName(l.name) + ":3000"
 	for _, ask := range []struct{ host, user, password, want string }{
-		{name, "", "", "401 Unauthorized"}, {name, "lab", "guess", "401 Unauthorized"}, {name, account, token, "200 OK"},
+		{name, "", "", "401 Unauthorized"},
+		{name, "lab", "guess", "401 Unauthorized"},
+		{name, account, token, "200 OK"},
 		{"evil.example:3000", account, token, "421 Misdirected Request"},
 	} {
 		if got := fromPod("dev", ask.host, ask.user, ask.password); got != ask.want {
