@@ -112,7 +112,7 @@ func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repos
 	}
 	p("cloning " + from)
 	to := filepath.Join(staged, cloneDir, path.Base(lab.RepositoryKey(from)))
-	if _, err := git(ctx, "", "clone", "--quiet", "--", from, to); err != nil {
+	if _, err := (gitcommand.Command{Limit: cloneLimit, AsUser: true}).Run(ctx, "clone", "--quiet", "--", from, to); err != nil {
 		return lab.Repository{}, &lab.Error{
 			Exit: lab.ExitFailed, Code: "clone", Message: fmt.Sprintf("%s cannot be cloned: %v", from, err), Err: err, Details: []string{"nothing was written"},
 			Cure: "clone it, and name the folder: lab init --from DIR NEW",
@@ -127,8 +127,8 @@ func usage(message string) error {
 
 // addressOf returns the origin of a clone. Without one, it is the address in its manifests, or a made-up one.
 func addressOf(ctx context.Context, dir string) string {
-	if top, err := git(ctx, dir, "rev-parse", "--show-toplevel"); err == nil && filepath.Clean(top) == dir {
-		if url, err := git(ctx, dir, "remote", "get-url", "origin"); err == nil && !filepath.IsAbs(url) {
+	if clone, err := gitcommand.Find(ctx, dir); err == nil && clone != nil && filepath.Clean(clone.Top) == dir {
+		if url := clone.Setting("remote.origin.url"); url != "" && !filepath.IsAbs(url) {
 			return url
 		}
 	}
@@ -171,8 +171,4 @@ func ownAddress(dir string) string {
 		}
 	}
 	return best
-}
-
-func git(ctx context.Context, dir string, args ...string) (string, error) {
-	return gitcommand.Command{Dir: dir, Limit: cloneLimit, AsUser: true}.Run(ctx, args...)
 }

@@ -45,7 +45,7 @@ func (w *Worktree) list(ctx context.Context) error {
 		_ = root.Close()
 		return err
 	}
-	t := newTree(disk{root}) // the file system outlives the listing; its root is closed when it is collected
+	t := newTree(&disk{root: root}) // the file system outlives the listing; its root is closed when it is collected
 	for _, name := range names {
 		if !utf8.ValidString(name) {
 			return &lab.Error{
@@ -122,15 +122,47 @@ func (w *Worktree) Lstat(name string) (fs.FileInfo, error) { return on(w, name, 
 // ReadLink returns what a link names.
 func (w *Worktree) ReadLink(name string) (string, error) { return on(w, name, (*treeFS).ReadLink) }
 
-// disk reads files of a folder, and none outside.
-type disk struct{ root *os.Root }
+// disk reads files of a folder, and none outside. It keeps the folder of the last file open: a walk goes from folder to folder.
+type disk struct {
+	root *os.Root
 
-func (d disk) content(n *node) ([]byte, error) {
-	if n.mode.Type() == fs.ModeSymlink {
-		target, err := d.root.Readlink(filepath.FromSlash(n.path))
-		return []byte(filepath.ToSlash(target)), err
-	}
-	return d.root.ReadFile(filepath.FromSlash(n.path))
+	mu   sync.Mutex
+	dir  string
+	last *os.Root
 }
 
-func (d disk) size(n *node) int64 { return n.bytes }
+// in calls do with the folder of a node.
+func (d *disk) in(n *node, do func(root *os.Root, name string) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dir := path.Dir(n.path)
+	if dir == "." {
+		return do(d.root, n.path)
+	}
+	if d.last == nil || d.dir != dir {
+		next, err := d.root.OpenRoot(filepath.FromSlash(dir))
+		if err != nil {
+			return err
+		}
+		if d.last != nil {
+			_ = d.last.Close()
+		}
+		d.dir, d.last = dir, next
+	}
+	return do(d.last, path.Base(n.path))
+}
+
+func (d *disk) content(n *node) (data []byte, err error) {
+	err = d.in(n, func(root *os.Root, name string) error {
+		if n.mode.Type() == fs.ModeSymlink {
+			target, err := root.Readlink(name)
+			data = []byte(filepath.ToSlash(target))
+			return err
+		}
+		data, err = root.ReadFile(name)
+		return err
+	})
+	return data, err
+}
+
+func (d *disk) size(n *node) int64 { return n.bytes }
