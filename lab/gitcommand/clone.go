@@ -21,7 +21,6 @@ type Clone struct {
 	Common string // of all its work trees
 
 	settings map[string]string // git's configuration, the user's included
-	users    map[string]string // the user's alone
 }
 
 // Find returns the repository that encloses a folder, or nil. It reads the configuration as values and follows none of it.
@@ -40,7 +39,7 @@ func Find(ctx context.Context, dir string) (*Clone, error) {
 	if text, err := os.ReadFile(filepath.Join(c.GitDir, "commondir")); err == nil {
 		c.Common = resolve(c.GitDir, strings.TrimSpace(string(text)))
 	}
-	if err := c.configure(ctx); err != nil {
+	if c.settings, err = settings(ctx, c.GitDir); err != nil {
 		return nil, err
 	}
 	if linked && !c.pointsBack() || c.Common != c.GitDir && !sameFile(filepath.Dir(filepath.Dir(c.GitDir)), c.Common) {
@@ -94,36 +93,25 @@ func sameFile(a, b string) bool {
 	return xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
-// configure reads the configuration. It is data here: nothing of it is used except what lab asks for by name.
-func (c *Clone) configure(ctx context.Context) (err error) {
-	c.settings, c.users, err = settings(ctx, c.GitDir)
-	return err
-}
-
-// settings returns the configuration of a repository with the user's, and the user's alone, by lower-case keys.
-func settings(ctx context.Context, gitDir string) (all, users map[string]string, err error) {
+// settings returns the configuration of a repository and its user by lower-case keys. It is data here: nothing of it is used except what lab asks for by name.
+func settings(ctx context.Context, gitDir string) (map[string]string, error) {
 	c := Command{Limit: quick, Env: []string{"GIT_DIR=" + gitDir}, values: true}
 	out, err := c.Run(ctx, "config", "--list", "--show-scope", "-z")
 	if err != nil {
-		return nil, nil, fmt.Errorf("configuration of git: %w", err)
+		return nil, fmt.Errorf("configuration of git: %w", err)
 	}
-	all, users = map[string]string{}, map[string]string{}
+	all := map[string]string{}
 	fields := strings.Split(out, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
-		scope := fields[i]
 		key, value, ok := strings.Cut(fields[i+1], "\n")
 		if !ok {
 			value = "true"
 		}
-		if scope == "command" { // pinned
-			continue
-		}
-		all[key] = value
-		if scope == "system" || scope == "global" {
-			users[key] = value
+		if fields[i] != "command" { // pinned
+			all[key] = value
 		}
 	}
-	return all, users, nil
+	return all, nil
 }
 
 // Setting returns a value of the configuration; keys are lower-case. It is "" for none.

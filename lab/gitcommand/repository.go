@@ -17,7 +17,6 @@ type Repository struct {
 
 	clone  *Clone
 	config []string
-	env    []string
 }
 
 // New returns a repository for a clone, which may be nil. It must be closed.
@@ -42,10 +41,10 @@ func New(ctx context.Context, clone *Clone) (r *Repository, err error) {
 			return nil, err
 		}
 	}
-	all := map[string]string{}
+	var all map[string]string
 	if clone != nil {
 		all = clone.settings
-	} else if all, _, err = settings(ctx, dir); err != nil {
+	} else if all, err = settings(ctx, dir); err != nil {
 		return nil, err
 	}
 	// What decides which files Git ignores and how it compares them, as values. Git expands ~ itself.
