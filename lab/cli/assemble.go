@@ -23,9 +23,9 @@ import (
 
 // engines are all engines; the rest of lab depends on engine.Definition alone.
 var engines = up.Engines{
-	{Engine: lab.EngineArgoCD}:                           argocd.Definition,
-	{Engine: lab.EngineFlux}:                             flux.Definition,
-	{Engine: lab.EngineFlux, Shape: lab.ShapeStandalone}: flux.Standalone,
+	{Type: lab.EngineArgoCD}:                           argocd.Definition,
+	{Type: lab.EngineFlux}:                             flux.Definition,
+	{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}: flux.Standalone,
 }
 
 // parts are the optional dependencies of a lab.

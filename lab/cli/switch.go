@@ -20,7 +20,7 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	if err != nil {
 		return scenario.World{}, err
 	}
-	runs := cmp.Or(ws.Record.Engine, l.core.Definition.Type)
+	runs := cmp.Or(ws.Record.Type, l.core.Definition.Type)
 	w, err := live.Stage{
 		Lab: ws.Name, Estate: l.core.Estate, Engine: e, Type: runs, Docker: l.docker, Reach: l.core.Clusters.RESTConfig,
 		ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
@@ -52,7 +52,7 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 	}
 	quiet := &program{env: p.env, ui: p.ui.Aside()}
 	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: o.timeout}}
-	if ws.Record.Engine != to && ws.Record.Former.Engine == "" { // else it was begun
+	if ws.Record.Type != to && ws.Record.Former.Type == "" { // else it was begun
 		with, err := partsWith(ctx, ws, s)
 		if err == nil {
 			err = quiet.upToDate(ctx, ws, with, run)

@@ -140,8 +140,8 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 		return err
 	}
 	is := ws.Record
-	is.Lab, is.Estate, is.Images, is.Namespace, is.Asked = ws.Name, ws.Estate.Dir, o.origin.images, with.estate.Hub().Engine.Namespace, ws.Engine
-	is.Shape = up.ShapeOf(is, with.estate)
+	own := up.EngineOf(is, with.estate)
+	is.Lab, is.Estate, is.Images, is.Namespace, is.Shape, is.Asked = ws.Name, ws.Estate.Dir, o.origin.images, own.Namespace, own.Shape, ws.Engine
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
 		return err
 	}

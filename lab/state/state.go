@@ -104,17 +104,15 @@ const format = 1
 
 // Record is the persistent configuration of a lab.
 type Record struct {
-	Format    int            `json:"format"` // of the file; 0 otherwise
-	Lab       string         `json:"lab"`
-	Estate    string         `json:"estate"` // absolute path; empty for the embedded estate
-	Engine    lab.EngineType `json:"engine"`
-	Asked     lab.EngineType `json:"engineAsked,omitempty"` // by --engine, overrides the estate
-	Images    string         `json:"images"`                // requested origin of images
-	Namespace string         `json:"namespace,omitempty"`   // of the engine; empty for its default
-	Former    Former         `json:"formerEngine,omitzero"`
-	Shape     lab.Shape      `json:"shape,omitempty"` // of an engine that every cluster runs
-	Ports     Ports          `json:"ports"`
-	Docker    Docker         `json:"docker,omitzero"` // of the last run
+	Format int            `json:"format"` // of the file; 0 otherwise
+	Lab    string         `json:"lab"`
+	Estate string         `json:"estate"` // absolute path; empty for the embedded estate
+	Engine                // its fields are the record's own
+	Asked  lab.EngineType `json:"engineAsked,omitempty"` // by --engine, overrides the estate
+	Images string         `json:"images"`                // requested origin of images
+	Former Engine         `json:"formerEngine,omitzero"` // that Engine replaces, until it is fully removed
+	Ports  Ports          `json:"ports"`
+	Docker Docker         `json:"docker,omitzero"` // of the last run
 }
 
 // Docker is a container engine.
@@ -125,20 +123,27 @@ type Docker struct {
 
 // NamespaceOf returns the namespace of a recorded engine, empty for the default.
 func (r Record) NamespaceOf(t lab.EngineType) string {
-	if r.Former.Engine == t {
-		return r.Former.Namespace
-	}
-	if r.Engine == t {
-		return r.Namespace
+	for _, e := range []Engine{r.Former, r.Engine} {
+		if e.Type == t {
+			return e.Namespace
+		}
 	}
 	return ""
 }
 
-// Former is the engine that Record.Engine replaces, until it is fully removed.
-type Former struct {
-	Engine    lab.EngineType `json:"engine"`
-	Shape     lab.Shape      `json:"shape,omitempty"`
+// Engine is an engine as a lab runs it.
+type Engine struct {
+	Type      lab.EngineType `json:"engine"`
+	Shape     lab.Shape      `json:"shape,omitempty"`     // if every cluster runs one
 	Namespace string         `json:"namespace,omitempty"` // empty for its default
+}
+
+// String names an engine and its shape.
+func (e Engine) String() string {
+	if e.Shape == lab.ShapeStandalone {
+		return string(e.Type) + " on every cluster"
+	}
+	return string(e.Type)
 }
 
 // Ports are the lab's ports on 127.0.0.1, chosen on its creation.

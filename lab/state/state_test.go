@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
@@ -39,7 +40,7 @@ func TestOpenCreatesNothing(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	d := open(t)
-	want := Record{Lab: "demo", Estate: "/srv/estate", Engine: lab.EngineArgoCD, Ports: Ports{Engine: 8081, Forge: 3001}}
+	want := Record{Lab: "demo", Estate: "/srv/estate", Engine: Engine{Type: lab.EngineArgoCD, Namespace: "gitops"}, Former: Engine{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}, Ports: Ports{Engine: 8081, Forge: 3001}}
 	if err := d.Save(want); err != nil {
 		t.Fatal(err)
 	}
@@ -279,5 +280,34 @@ func TestSecrets(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(values, want) || len(kubeconfigs) != 1 || string(kubeconfigs[0]) != "token: x" {
 		t.Errorf("%q, %q", values, kubeconfigs)
+	}
+}
+
+// Labs of before recorded an engine's type, shape and namespace in fields of the record itself, and those of its former engine in others.
+func TestRecordOfBefore(t *testing.T) {
+	d := open(t)
+	const text = `{"format":1,"lab":"demo","estate":"/srv/estate","engine":"flux","images":"auto","namespace":"gitops",` +
+		`"formerEngine":{"engine":"argocd","namespace":"argo"},"shape":"standalone","ports":{"argocd":8081,"forge":3001}}`
+	if err := os.MkdirAll(d.Path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Path, recordFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Load()
+	is, was := Engine{lab.EngineFlux, lab.ShapeStandalone, "gitops"}, Engine{lab.EngineArgoCD, "", "argo"}
+	if err != nil || got.Engine != is || got.Former != was || got.Images != "auto" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := d.Save(got); err != nil {
+		t.Fatal(err)
+	}
+	var old, now map[string]any
+	saved, err := os.ReadFile(filepath.Join(d.Path, recordFile))
+	if err == nil {
+		err = errors.Join(json.Unmarshal(saved, &now), json.Unmarshal([]byte(text), &old))
+	}
+	if err != nil || !reflect.DeepEqual(now, old) {
+		t.Errorf("written as %s, %v", saved, err)
 	}
 }

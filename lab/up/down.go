@@ -214,7 +214,7 @@ func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.Cluste
 	if err != nil {
 		return nil, err
 	}
-	if record.Engine != "" {
+	if record.Type != "" {
 		err = errors.New("there is no hub")
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {

@@ -8,48 +8,45 @@ import (
 	"homelab/lab/state"
 )
 
-// Engines maps each engine to a function that returns its definition for a namespace.
-type Engines map[state.Former]func(namespace string) engine.Definition
+// Engines maps each engine, without a namespace, to a function that returns its definition for one.
+type Engines map[state.Engine]func(namespace string) engine.Definition
 
 // Of returns the engine of a lab, and the others. The estate may be nil.
 func (e Engines) Of(r state.Record, est *lab.Estate) (own engine.Definition, others []engine.Definition) {
-	is := state.Former{Engine: EngineOf(r, est), Shape: ShapeOf(r, est)}
+	is := EngineOf(r, est)
 	for of, definition := range e {
-		if of == is {
-			own = definition(EngineNamespace(r, est))
+		if of.Type == is.Type && of.Shape == is.Shape {
+			own = definition(is.Namespace)
 		} else {
-			others = append(others, definition(r.NamespaceOf(of.Engine)))
+			others = append(others, definition(r.NamespaceOf(of.Type)))
 		}
 	}
 	return own, others
 }
 
-// EngineNamespace returns the namespace of a lab's engine, from the estate if there is one, else from the record; empty means the default.
-func EngineNamespace(r state.Record, est *lab.Estate) string {
-	if est != nil {
-		return est.Hub().Engine.Namespace
-	}
-	return r.Namespace
-}
-
 // EngineOf returns a lab's engine, from the estate if there is one, else from the record.
-func EngineOf(r state.Record, est *lab.Estate) lab.EngineType {
+func EngineOf(r state.Record, est *lab.Estate) state.Engine {
 	if est != nil {
-		return est.Hub().Engine.Type
+		spec := est.Hub().Engine
+		e := state.Engine{Type: spec.Type, Namespace: spec.Namespace}
+		if spec.Everywhere() {
+			e.Shape = spec.Shape
+		}
+		return e
 	}
-	if r.Engine == "" && r.Shape != "" { // recorded before the engine is installed; only Flux has shapes
-		return lab.EngineFlux
+	e := r.Engine
+	if e.Type == "" && e.Shape != "" { // recorded before the engine is installed; only Flux has shapes
+		e.Type = lab.EngineFlux
 	}
-	return cmp.Or(r.Engine, lab.DefaultEngine)
+	e.Type = cmp.Or(e.Type, lab.DefaultEngine)
+	return e
 }
 
-// ShapeOf returns the shape of a lab's engine, from the estate if there is one, else from the record. It is empty for an engine on the hub alone.
-func ShapeOf(r state.Record, est *lab.Estate) lab.Shape {
-	switch {
-	case est == nil:
-		return r.Shape
-	case est.Hub().Engine.Everywhere():
-		return est.Hub().Engine.Shape
+// recorded returns the engine of a definition, as a lab that has it records it.
+func recorded(d engine.Definition) state.Engine {
+	e := state.Engine{Type: d.Type}
+	if d.Everywhere() {
+		e.Shape = lab.ShapeStandalone
 	}
-	return ""
+	return e
 }

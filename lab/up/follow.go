@@ -157,10 +157,10 @@ func (s *Seen) Ending(now time.Time) []string {
 // recordEngine records the type and the shape of the installed engine.
 func (l *Lab) recordEngine() error {
 	r, err := l.Dir.Load()
-	if err != nil || r.Engine != "" {
+	if err != nil || r.Type != "" {
 		return err
 	}
-	own := formerOf(l.Definition)
-	r.Engine, r.Shape = own.Engine, own.Shape
+	own := recorded(l.Definition)
+	r.Type, r.Shape = own.Type, own.Shape
 	return l.Dir.Save(r)
 }

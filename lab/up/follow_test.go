@@ -48,7 +48,7 @@ func TestFollowPrune(t *testing.T) {
 	if out := follow(&audience{}); out.Idle || out.Clusters != 3 || len(out.Changed()) == 0 {
 		t.Errorf("%+v", out)
 	}
-	if r, err := s.dir.Load(); err != nil || r.Engine != lab.EngineArgoCD {
+	if r, err := s.dir.Load(); err != nil || r.Type != lab.EngineArgoCD {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if out := follow(&audience{}); !out.Idle || out.Applications == 0 {

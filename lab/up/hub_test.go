@@ -116,7 +116,7 @@ func TestSummary(t *testing.T) {
 func TestSettleMovedEngine(t *testing.T) {
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
-	was := state.Record{Lab: "demo", Engine: lab.EngineArgoCD, Ports: state.Ports{Engine: 8080, Forge: 3000}}
+	was := state.Record{Lab: "demo", Engine: state.Engine{Type: lab.EngineArgoCD}, Ports: state.Ports{Engine: 8080, Forge: 3000}}
 	is := was
 	is.Namespace = "gitops"
 	var e *lab.Error
@@ -141,14 +141,14 @@ func TestSettleMovedEngine(t *testing.T) {
 func TestSettleOtherEngine(t *testing.T) {
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
-	was := state.Record{Lab: "demo", Engine: lab.EngineFlux, Ports: state.Ports{Engine: 8080, Forge: 3000}}
+	was := state.Record{Lab: "demo", Engine: state.Engine{Type: lab.EngineFlux}, Ports: state.Ports{Engine: 8080, Forge: 3000}}
 	is := was
 	is.Images = "source"
 	var e *lab.Error
 	if r, err := l.Settle(t.Context(), was, is, up.Options{}); !errors.As(err, &e) || e.Code != "other_engine" || r != was || s.dir.Exists() {
 		t.Errorf("%+v, %v", r, err)
 	}
-	was.Engine, is.Engine = lab.EngineArgoCD, lab.EngineArgoCD
+	was.Type, is.Type = lab.EngineArgoCD, lab.EngineArgoCD
 	if r, err := l.Settle(t.Context(), was, is, up.Options{}); err != nil || r != is {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -163,11 +163,11 @@ func TestEngineOf(t *testing.T) {
 	}{
 		{"", nil, lab.EngineArgoCD}, {lab.EngineFlux, nil, lab.EngineFlux}, {lab.EngineArgoCD, est, lab.EngineFlux},
 	} {
-		if got := up.EngineOf(state.Record{Engine: tc.record}, tc.estate); got != tc.want {
+		if got := up.EngineOf(state.Record{Engine: state.Engine{Type: tc.record}}, tc.estate).Type; got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
 		}
 	}
-	if got := up.EngineOf(state.Record{Shape: lab.ShapeStandalone}, nil); got != lab.EngineFlux {
+	if got := up.EngineOf(state.Record{Engine: state.Engine{Shape: lab.ShapeStandalone}}, nil).Type; got != lab.EngineFlux {
 		t.Errorf("before the engine is installed: %s", got)
 	}
 }
@@ -206,12 +206,12 @@ func (unpublished) Published(context.Context, string) (map[string]map[string]str
 }
 
 func TestEngineNamespace(t *testing.T) {
-	r := state.Record{Namespace: "recorded"}
-	if got := up.EngineNamespace(r, nil); got != "recorded" {
+	r := state.Record{Engine: state.Engine{Namespace: "recorded"}}
+	if got := up.EngineOf(r, nil).Namespace; got != "recorded" {
 		t.Error(got)
 	}
 	est := &lab.Estate{Clusters: []lab.Cluster{{Name: "hub", Role: lab.RoleHub, Engine: lab.EngineSpec{Namespace: "written"}}}}
-	if got := up.EngineNamespace(r, est); got != "written" {
+	if got := up.EngineOf(r, est).Namespace; got != "written" {
 		t.Error(got)
 	}
 }

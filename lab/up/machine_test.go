@@ -19,7 +19,7 @@ func TestAnotherContainerEngine(t *testing.T) {
 	s := newStage(t)
 	s.docker = "one"
 	converge(t, s)
-	must(t, s.dir.Save(state.Record{Lab: "demo", Engine: lab.EngineArgoCD}))
+	must(t, s.dir.Save(state.Record{Lab: "demo", Engine: state.Engine{Type: lab.EngineArgoCD}}))
 	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "ready", false, silent)
 	must(t, err)
 	idle := func(id string) {

@@ -24,7 +24,7 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 	if err != nil {
 		return was, err
 	}
-	if hub := l.hubName(); was.Engine != "" && was.Engine == is.Engine && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
+	if hub := l.hubName(); was.Type != "" && was.Type == is.Type && was.Namespace != is.Namespace && !slices.Contains(o.Recreate, hub) {
 		return was, &lab.Error{
 			Exit: lab.ExitFailed, Code: "recreate", Message: "spec.engine.namespace changed, and a running engine cannot be moved",
 			Cure: "undo the change, or recreate the hub: lab up --recreate " + lab.Quote(hub),

@@ -18,33 +18,28 @@ import (
 // replace returns the record of a run whose engine replaces the one recorded in was. It returns an error unless o requests the replacement or one is
 // already in progress.
 func (l *Lab) replace(was, is state.Record, o Options) (state.Record, error) {
-	runs := state.Former{Engine: was.Engine, Shape: was.Shape, Namespace: was.Namespace}
-	if was.Engine != "" && !l.same(runs) {
+	if was.Type != "" && !l.same(was.Engine) {
 		if !o.Switch {
-			return was, l.otherEngineError(runs)
+			return was, l.otherEngineError(was.Engine)
 		}
-		own := formerOf(l.Definition)
-		is.Engine, is.Shape, is.Former = own.Engine, own.Shape, runs
+		own := recorded(l.Definition)
+		is.Type, is.Shape, is.Former = own.Type, own.Shape, was.Engine
 	}
-	if is.Former.Engine != "" && o.Others {
+	if is.Former.Type != "" && o.Others {
 		return was, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%s is replaced in every cluster, and --only leaves some out", title(is.Former.Engine, is.Former.Shape)), Cure: "omit --only",
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%s is replaced in every cluster, and --only leaves some out", is.Former), Cure: "omit --only",
 		}
 	}
 	return is, nil
 }
 
 // same reports whether an engine of the record is that of the lab.
-func (l *Lab) same(f state.Former) bool {
-	return f.Engine == l.Definition.Type && (f.Shape == lab.ShapeStandalone) == l.Definition.Everywhere()
-}
+func (l *Lab) same(e state.Engine) bool { return is(l.Definition, e) }
 
-// title names an engine and its shape.
-func title(t lab.EngineType, s lab.Shape) string {
-	if s == lab.ShapeStandalone {
-		return string(t) + " on every cluster"
-	}
-	return string(t)
+// is reports whether a definition is of an engine, in any namespace.
+func is(d engine.Definition, e state.Engine) bool {
+	own := recorded(d)
+	return own.Type == e.Type && (own.Shape == lab.ShapeStandalone) == (e.Shape == lab.ShapeStandalone)
 }
 
 // Unasked returns an error if a run would replace an engine without o requesting it.
@@ -53,8 +48,8 @@ func (l *Lab) Unasked(o Options, seen *Seen) error {
 	if err == nil {
 		_, err = l.replace(r, r, o)
 	}
-	if err == nil && seen.former.Type != "" && r.Former.Engine == "" && !o.Switch {
-		err = l.otherEngineError(formerOf(seen.former))
+	if err == nil && seen.former.Type != "" && r.Former.Type == "" && !o.Switch {
+		err = l.otherEngineError(recorded(seen.former))
 	}
 	return err
 }
@@ -75,17 +70,9 @@ func (l *Lab) Current(ctx context.Context, o Options) error {
 	return nil
 }
 
-func formerOf(d engine.Definition) state.Former {
-	f := state.Former{Engine: d.Type}
-	if d.Everywhere() {
-		f.Shape = lab.ShapeStandalone
-	}
-	return f
-}
-
-func (l *Lab) otherEngineError(runs state.Former) error {
-	own := formerOf(l.Definition)
-	from, to := title(runs.Engine, runs.Shape), title(own.Engine, own.Shape)
+func (l *Lab) otherEngineError(runs state.Engine) error {
+	own := recorded(l.Definition)
+	from, to := runs.String(), own.String()
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "other_engine", Message: fmt.Sprintf("the lab runs %s, and %s would replace it", from, to),
 		Details: []string{
@@ -93,23 +80,21 @@ func (l *Lab) otherEngineError(runs state.Former) error {
 			"the objects that it applied would stay, and be adopted by " + to,
 			"nothing was touched",
 		},
-		Cure: fmt.Sprintf("lab up --engine %s --switch-engine to replace it; to stay with it, %s", lab.Quote(string(own.Engine)), l.staying(runs)),
+		Cure: fmt.Sprintf("lab up --engine %s --switch-engine to replace it; to stay with it, %s", lab.Quote(string(own.Type)), l.staying(runs)),
 	}
 }
 
 // staying returns how to keep the engine that the lab runs.
-func (l *Lab) staying(runs state.Former) string {
-	if runs.Engine == l.Definition.Type {
+func (l *Lab) staying(runs state.Engine) string {
+	if runs.Type == l.Definition.Type {
 		return "undo the change of spec.engine.shape in " + lab.ClusterFile(l.hubName()) + ", and run lab generate"
 	}
-	return fmt.Sprintf("lab up --engine %s", lab.Quote(string(runs.Engine)))
+	return fmt.Sprintf("lab up --engine %s", lab.Quote(string(runs.Type)))
 }
 
 // other returns the definition of another engine, or the zero value if there is none.
-func (l *Lab) other(f state.Former) engine.Definition {
-	i := slices.IndexFunc(l.Others, func(d engine.Definition) bool {
-		return d.Type == f.Engine && d.Everywhere() == (f.Shape == lab.ShapeStandalone)
-	})
+func (l *Lab) other(e state.Engine) engine.Definition {
+	i := slices.IndexFunc(l.Others, func(d engine.Definition) bool { return is(d, e) })
 	if i < 0 {
 		return engine.Definition{}
 	}
@@ -123,11 +108,10 @@ func (l *Lab) recordedFormer(s *Seen) error {
 		return err
 	}
 	was := r.Former
-	if now := (state.Former{Engine: r.Engine, Shape: r.Shape, Namespace: r.Namespace}); r.Engine != "" && !l.same(now) {
-		was = now
+	if r.Type != "" && !l.same(r.Engine) {
+		was = r.Engine
 	}
-	s.recorded, s.former = r.Engine != "", l.other(was)
-	s.Former = title(was.Engine, was.Shape)
+	s.recorded, s.former, s.Former = r.Type != "", l.other(was), was.String()
 	return nil
 }
 
@@ -146,7 +130,7 @@ func (l *Lab) installedFormer(ctx context.Context, s *Seen) error {
 			return err
 		}
 		if have.Installed() {
-			s.former, s.Former = d, title(d.Type, formerOf(d).Shape)
+			s.former, s.Former = d, recorded(d).String()
 		}
 	}
 	return nil
@@ -165,9 +149,9 @@ func (r *run) doRetire(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	if record.Former.Engine == "" {
-		own := formerOf(r.Definition)
-		record.Engine, record.Shape, record.Former = own.Engine, own.Shape, formerOf(r.seen.former)
+	if record.Former.Type == "" {
+		own := recorded(r.Definition)
+		record.Type, record.Shape, record.Former = own.Type, own.Shape, recorded(r.seen.former)
 		if err := r.Dir.Save(record); err != nil {
 			return apply.Outcome{}, err
 		}
@@ -194,6 +178,6 @@ func (r *run) doRetire(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err := e.Retire(ctx, spokes, p); err != nil {
 		return apply.Outcome{}, err
 	}
-	record.Former = state.Former{}
+	record.Former = state.Engine{}
 	return apply.Outcome{Detail: r.seen.former.Title + " is removed, the objects that it applied stay", Changes: changes}, r.Dir.Save(record)
 }

@@ -21,7 +21,7 @@ func onFormer(t *testing.T, s *stage) {
 	s.former = was
 	record, err := s.dir.Load()
 	must(t, err)
-	record.Engine, record.Namespace = lab.EngineFlux, ""
+	record.Engine = state.Engine{Type: lab.EngineFlux}
 	must(t, s.dir.Save(record))
 }
 
@@ -60,7 +60,7 @@ func TestSwitch(t *testing.T) {
 		}
 	}
 	record, err := s.dir.Load()
-	if err != nil || record.Engine != lab.EngineArgoCD || record.Former != (state.Former{}) {
+	if err != nil || record.Type != lab.EngineArgoCD || record.Former != (state.Engine{}) {
 		t.Errorf("%+v, %v", record, err)
 	}
 	if changed, err := p.up(t.Context(), up.Options{}); err != nil || len(changed) > 0 {
@@ -96,15 +96,15 @@ func TestSwitchUnasked(t *testing.T) {
 	}
 	s := newStage(t)
 	l := (&process{stage: s}).lab()
-	was := state.Record{Lab: "demo", Engine: lab.EngineFlux, Namespace: "", Ports: state.Ports{Engine: 8080, Forge: 3000}}
+	was := state.Record{Lab: "demo", Engine: state.Engine{Type: lab.EngineFlux}, Ports: state.Ports{Engine: 8080, Forge: 3000}}
 	var e *lab.Error
 	if _, err := l.Settle(t.Context(), was, was, up.Options{Switch: true, Others: true}); !errors.As(err, &e) || e.Exit != lab.ExitInvalid {
 		t.Errorf("--only: %v", err)
 	}
 	// The change is reverted before the first replacement ended.
-	was = state.Record{Lab: "demo", Engine: lab.EngineFlux, Former: state.Former{Engine: lab.EngineArgoCD, Namespace: "gitops"}, Ports: was.Ports}
+	was = state.Record{Lab: "demo", Engine: state.Engine{Type: lab.EngineFlux}, Former: state.Engine{Type: lab.EngineArgoCD, Namespace: "gitops"}, Ports: was.Ports}
 	is, err := l.Settle(t.Context(), was, was, up.Options{Switch: true})
-	if err != nil || is.Engine != lab.EngineArgoCD || is.Former != (state.Former{Engine: lab.EngineFlux}) {
+	if err != nil || is.Type != lab.EngineArgoCD || is.Former != (state.Engine{Type: lab.EngineFlux}) {
 		t.Errorf("%+v, %v", is, err)
 	}
 }

@@ -174,21 +174,21 @@ func (k *rootKeeper) ApplyRoot(ctx context.Context, root engine.Root) (bool, err
 func TestSettleShape(t *testing.T) {
 	_, newLab, _ := standalone(t)
 	l := newLab()
-	was := state.Record{Lab: "demo", Engine: l.Definition.Type, Ports: state.Ports{Engine: 8080, Forge: 3000}}
+	was := state.Record{Lab: "demo", Engine: state.Engine{Type: l.Definition.Type}, Ports: state.Ports{Engine: 8080, Forge: 3000}}
 	is := was
-	is.Shape = up.ShapeOf(is, l.Estate)
+	is.Shape = up.EngineOf(is, l.Estate).Shape
 	var failed *lab.Error
 	if _, err := l.Settle(t.Context(), was, is, up.Options{}); is.Shape != lab.ShapeStandalone || !errors.As(err, &failed) || failed.Code != "other_engine" || !strings.Contains(failed.Cure, "undo the change of spec.engine.shape in clusters/hub/cluster.yaml") {
 		t.Errorf("%q: %v", is.Shape, err)
 	}
-	if r, err := l.Settle(t.Context(), was, is, up.Options{Switch: true}); err != nil || r.Shape != lab.ShapeStandalone || r.Former != (state.Former{Engine: lab.EngineFlux}) {
+	if r, err := l.Settle(t.Context(), was, is, up.Options{Switch: true}); err != nil || r.Shape != lab.ShapeStandalone || r.Former != (state.Engine{Type: lab.EngineFlux}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	was.Engine = "" // before the first run ended
+	was.Type = "" // before the first run ended
 	if _, err := l.Settle(t.Context(), was, is, up.Options{}); err != nil {
 		t.Error(err)
 	}
-	if got := up.ShapeOf(is, nil); got != lab.ShapeStandalone {
+	if got := up.EngineOf(is, nil).Shape; got != lab.ShapeStandalone {
 		t.Errorf("without an estate: %q", got)
 	}
 }
