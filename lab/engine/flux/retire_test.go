@@ -48,7 +48,9 @@ metadata: {name: cluster-hers, labels: {lab.homelab/name: other}}
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop, labels: {lab.homelab/name: homelab}}
----
+---` + ownDefinitions
+
+const ownDefinitions = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: helmreleases.helm.toolkit.fluxcd.io, annotations: {meta.helm.sh/release-name: flux, meta.helm.sh/release-namespace: flux-system}}

@@ -54,6 +54,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	version int
 	refused map[string]error
+	live    bool // see Live
 }
 
 // New returns a cluster with these kinds.
@@ -87,6 +88,9 @@ func New(t *testing.T, kinds Kinds, manifests ...string) *Cluster {
 			if err := tracker.Update(a.GetResource(), u.DeepCopy(), u.GetNamespace()); err != nil {
 				return true, nil, err
 			}
+		}
+		if named, ok := a.(clienttesting.DeleteAction); ok && c.live && err == nil && a.GetResource() == kube.Namespaces {
+			c.collect(tracker, named.GetName())
 		}
 		if list, ok := o.(*unstructured.UnstructuredList); ok && err == nil {
 			list.SetResourceVersion(strconv.Itoa(c.version))
@@ -148,7 +152,7 @@ func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
 		if len(o.Object) == 0 {
 			continue
 		}
-		if o.GetNamespace() == "" && o.GetKind() != "Namespace" && o.GetKind() != "ClusterRoleBinding" {
+		if o.GetNamespace() == "" && !slices.Contains(clusterScoped(), o.GetKind()) {
 			o.SetNamespace(namespace)
 		}
 		by := Others
@@ -168,6 +172,11 @@ func (c *Cluster) Create(t *testing.T, namespace, manifest string) {
 			}
 		}
 	}
+}
+
+// clusterScoped returns the kinds of objects without a namespace.
+func clusterScoped() []string {
+	return []string{"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
 }
 
 // Get returns an object.

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,8 +37,7 @@ func Owned(t *testing.T, kinds Kinds) *Cluster {
 			lists[gv] = &metav1.APIResourceList{GroupVersion: gv}
 			c.Typed.Resources = append(c.Typed.Resources, lists[gv])
 		}
-		namespaced := kind != "Namespace" && kind != "ClusterRole" && kind != "ClusterRoleBinding" && kind != "CustomResourceDefinition"
-		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: namespaced, Verbs: verbs})
+		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: !slices.Contains(clusterScoped(), kind), Verbs: verbs})
 	}
 	return c
 }
