@@ -16,92 +16,42 @@ import (
 	"homelab/lab/state"
 )
 
-// Network manages the lab's network.
-type Network interface {
+// Clusters manages the lab's network and clusters.
+type Clusters interface {
 	HasNetwork(ctx context.Context) (bool, error)
 	EnsureNetwork(ctx context.Context) error
 	RemoveNetwork(ctx context.Context) error
-}
-
-// Addresses manages the address ranges of the lab's network.
-type Addresses interface {
 	Subnet(ctx context.Context) (string, error)
 	EnsureSubnet(ctx context.Context, subnet string) error
-}
-
-// Maker creates and deletes clusters.
-type Maker interface {
 	Create(ctx context.Context, spec cluster.Spec, p lab.Progress) error
 	Delete(ctx context.Context, name string) error
 	// Forget drops lab's record of an attached cluster without touching the cluster.
 	Forget(ctx context.Context, name string) error
 	RESTConfig(name string) (*rest.Config, error)
-}
-
-// Keeper observes and repairs existing clusters.
-type Keeper interface {
 	Observe(ctx context.Context, names ...string) ([]lab.ClusterState, error)
 	Start(ctx context.Context, name string, p lab.Progress) error
 	Load(ctx context.Context, name string, images []lab.Image, p lab.Progress) error
 	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
-}
-
-// Marker records the inputs of clusters.
-type Marker interface {
 	Mark(ctx context.Context, name, inputs string, images []string) error
 	Record(ctx context.Context, name, inputs string) error
 }
 
-// Clusters manages the lab's clusters.
-type Clusters interface {
-	Network
-	Addresses
-	Maker
-	Keeper
-	Marker
-}
-
-// Server manages the forge's container.
-type Server interface {
+// Forge is the lab's Git server, with the estate, mirrors of the other repositories, charts and webhooks.
+type Forge interface {
 	Observe(ctx context.Context) (forge.State, error)
 	Start(ctx context.Context, spec forge.Spec, port int, p lab.Progress) error
 	Inputs(spec forge.Spec) string
 	Account(writes bool) forge.Account
 	Remove(ctx context.Context) error
-}
-
-// Repository is the forge's copy of the estate.
-type Repository interface {
 	Push(ctx context.Context, tree forge.Tree, message string) (forge.PushResult, error)
 	Diff(ctx context.Context, tree forge.Tree) ([]string, error)
 	Ahead(ctx context.Context, tree forge.Tree) ([]forge.Commit, error)
-}
-
-// Mirrors manages the forge's mirrors of the repositories besides the estate.
-type Mirrors interface {
 	Mirror(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.PushResult, error)
 	Mirrored(ctx context.Context, m forge.Mirror, url, secret string, also ...string) (forge.Mirrored, error)
-}
-
-// Services are the forge's chart registry and webhooks.
-type Services interface {
 	PublishCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	MissingCharts(ctx context.Context, charts []lab.Chart) ([]string, error)
 	EnsureWebhook(ctx context.Context, url, secret string, also ...string) (bool, error)
 	HasWebhook(ctx context.Context, url, secret string, also ...string) (bool, error)
-}
-
-// Forge is the lab's Git server.
-type Forge interface {
-	Server
-	Repository
-	Mirrors
-	Services
-	Strangers
-}
-
-// Strangers tells what others put into the forge.
-type Strangers interface {
 	Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mirror) (forge.Foreign, error)
 	Wake(ctx context.Context) (bool, error)
 }
@@ -115,17 +65,12 @@ type Engine interface {
 	engine.Reporter
 }
 
-// Supply builds or fetches images and charts.
+// Supply builds or fetches images and charts, and describes them without fetching them.
 type Supply interface {
 	Image(ctx context.Context, name string, p lab.Progress) (lab.Image, error)
 	Chart(ctx context.Context, name, version string, p lab.Progress) (lab.Chart, error)
 	Expect(names ...string) error
 	Left() time.Duration // estimated build time of the expected images; 0 if none is being built
-	Catalogue
-}
-
-// Catalogue describes images and charts without fetching them.
-type Catalogue interface {
 	Present(image, chart, version string) bool
 	Ref(image string) string
 	Key(image string) string
@@ -135,15 +80,10 @@ type Catalogue interface {
 	ImagesOf(chart, version string) []string
 }
 
-// Machine identifies the container engine.
-type Machine interface {
-	ID(ctx context.Context) (string, error) // may be empty
-	Endpoint(ctx context.Context) (string, error)
-}
-
 // Containers is the container engine.
 type Containers interface {
-	Machine
+	ID(ctx context.Context) (string, error) // may be empty
+	Endpoint(ctx context.Context) (string, error)
 	Answers(ctx context.Context) error
 	LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error
 	Published(ctx context.Context, network string) (map[string]map[string]string, error)
