@@ -1,6 +1,11 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"homelab/lab"
+)
 
 // Pending is an application that has not converged, and why.
 type Pending struct {
@@ -28,4 +33,52 @@ func (p Pending) String() string {
 		return p.Application + " is " + p.State()
 	}
 	return fmt.Sprintf("%s: %s", p.Application, p.Reason)
+}
+
+// ValidSince returns the later of a cluster's registration and last start: an earlier status is about another cluster, or none. Times in the future predate a change
+// of the clock, and are ignored.
+func (w Want) ValidSince(cluster string, registrations []Registered) time.Time {
+	var since time.Time
+	now := time.Now()
+	later := func(at time.Time) {
+		if at.After(since) && !at.After(now) {
+			since = at
+		}
+	}
+	later(w.Since[cluster])
+	for _, r := range registrations {
+		if r.Cluster == cluster {
+			later(r.Since)
+		}
+	}
+	return since
+}
+
+// Tally counts the applications that have not converged.
+type Tally struct {
+	Bad, Total         int
+	Unhealthy, Staying int // of Bad; Staying should not exist any more
+}
+
+// After returns the message of a failed wait: "1 of 11 applications is not healthy after 5m 0s".
+func (t Tally) After(waited time.Duration) string {
+	is, state := "are", "in sync"
+	if t.Bad == 1 {
+		is = "is"
+	}
+	switch t.Bad {
+	case t.Unhealthy:
+		state = "healthy"
+	case t.Staying:
+		state = "removed"
+	}
+	return fmt.Sprintf("%d of %d applications %s not %s after %s", t.Bad, t.Total, is, state, lab.WholeSeconds(waited))
+}
+
+// NotConverged returns the error of a failed wait.
+func NotConverged(message string, details []string, seen error) error {
+	return &lab.Error{
+		Exit: lab.ExitTimeout, Code: "not_converged", Message: message, Details: details, Err: seen,
+		Cure: "nothing is rolled back. fix the cause and run lab up again; lab diagnose collects details",
+	}
 }

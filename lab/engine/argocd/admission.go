@@ -17,7 +17,7 @@ func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config)
 		return "", err
 	}
 	var config clusterConfig
-	if err := json.Unmarshal([]byte(kube.SecretField(have, "config")), &config); err != nil || credentialsSince(have).IsZero() {
+	if err := json.Unmarshal([]byte(kube.SecretField(have, "config")), &config); err != nil || kube.CredentialsSince(have).IsZero() {
 		return "its credentials are incomplete", nil
 	}
 	why, err := kube.Refusal(ctx, a.connect, spoke, kube.Credential{Token: config.BearerToken, CA: config.TLS.CAData})

@@ -32,13 +32,7 @@ func (a *ArgoCD) notConverged(ctx context.Context, v view, want engine.Want, pen
 	for _, p := range mergeMissing(pending) {
 		rows = append(rows, words.Row{Name: p.Application, State: p.State(), Reasons: a.explain(asking, v.apps[p.Application], p)})
 	}
-	return &lab.Error{
-		Exit: lab.ExitTimeout, Code: "not_converged",
-		Message: headline(v, want, pending, waited),
-		Cure:    "nothing is rolled back. fix the cause and run lab up again; lab diagnose collects details",
-		Err:     watch,
-		Details: words.Table(rows),
-	}
+	return engine.NotConverged(headline(v, want, pending, waited), words.Table(rows), watch)
 }
 
 // mergeFrom is the number of missing applications from which on they are reported in one line, as they share one reason.
@@ -61,9 +55,9 @@ func mergeMissing(pending []engine.Pending) []engine.Pending {
 	})
 }
 
-// headline returns the error message: "1 of 11 applications is not healthy after 5m 0s".
+// headline returns the error message.
 func headline(v view, want engine.Want, pending []engine.Pending, waited time.Duration) string {
-	bad, unhealthy, staying := 0, 0, 0
+	n := engine.Tally{Total: v.total(want)}
 	for _, p := range pending {
 		if p.Application == noRoot {
 			return fmt.Sprintf("the %s does not exist after %s", noRoot, lab.WholeSeconds(waited))
@@ -74,16 +68,16 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 		if v.isRoot(p.Application) || strings.HasPrefix(p.Application, "applicationset ") {
 			continue
 		}
-		bad++
+		n.Bad++
 		if app, has := v.apps[p.Application]; has && (app.terminating() || slices.Contains(want.Gone, app.Metadata.Name)) {
-			staying++
+			n.Staying++
 			continue
 		}
 		if p.Health != "" && p.Health != "Healthy" {
-			unhealthy++
+			n.Unhealthy++
 		}
 	}
-	if bad == 0 {
+	if n.Bad == 0 {
 		what := "argo cd has not converged"
 		if len(pending) > 0 {
 			what = pending[0].Application + " has not converged"
@@ -93,17 +87,7 @@ func headline(v view, want engine.Want, pending []engine.Pending, waited time.Du
 		}
 		return what + " after " + lab.WholeSeconds(waited)
 	}
-	is, state := "are", "in sync"
-	if bad == 1 {
-		is = "is"
-	}
-	switch bad {
-	case unhealthy:
-		state = "healthy"
-	case staying:
-		state = "removed"
-	}
-	return fmt.Sprintf("%d of %d applications %s not %s after %s", bad, v.total(want), is, state, lab.WholeSeconds(waited))
+	return n.After(waited)
 }
 
 // explain returns why one application has not converged, most specific first.

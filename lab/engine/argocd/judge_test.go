@@ -98,7 +98,7 @@ func parseView(t *testing.T, names aliases, manifest []byte) view {
 		case "ApplicationSet":
 			sets = append(sets, o)
 		case "Secret":
-			since[kube.SecretField(o, "name")] = credentialsSince(o)
+			since[kube.SecretField(o, "name")] = kube.CredentialsSince(o)
 		default:
 			apps = append(apps, o)
 		}

@@ -74,10 +74,10 @@ func (a *ArgoCD) register(ctx context.Context, reg lab.Registration, spoke *rest
 		return nil, err
 	case have == nil:
 		return []string{"registered as " + reg.Server}, a.announce(ctx, reg, as, true)
-	case repaired || !sameConfig(have, as.config) || credentialsSince(have).IsZero():
+	case repaired || !sameConfig(have, as.config) || kube.CredentialsSince(have).IsZero():
 		return append(engine.Diff(reg, a.registered(have)), "credentials renewed"), a.announce(ctx, reg, as, false)
 	}
-	as.since = credentialsSince(have)
+	as.since = kube.CredentialsSince(have)
 	before, after, err := a.applyRegistration(ctx, reg, as)
 	if err != nil || !kube.Changed(before, after) {
 		return nil, err
@@ -130,14 +130,6 @@ type entry struct {
 	since  time.Time // in seconds; zero in the first of two steps
 }
 
-// sinceAnnotation records on a registration when its credentials were created. Earlier comparisons refer to another cluster, or none.
-const sinceAnnotation = "lab.homelab/credentials-since"
-
-// credentialsSince returns when a registration's credentials were created, or zero if unknown.
-func credentialsSince(registration *unstructured.Unstructured) time.Time {
-	return timeOf(registration.GetAnnotations()[sinceAnnotation])
-}
-
 // timeOf parses a Kubernetes timestamp, zero if invalid.
 func timeOf(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
@@ -180,7 +172,7 @@ func (a *ArgoCD) clusterSecret(reg lab.Registration, as entry) (*unstructured.Un
 	maps.Copy(labels, a.labels(registration))
 	labels[argo.SecretType] = argo.SecretTypeCluster
 	if !as.since.IsZero() {
-		annotations[sinceAnnotation] = as.since.UTC().Format(time.RFC3339)
+		annotations[kube.SinceAnnotation] = as.since.UTC().Format(time.RFC3339)
 	}
 	meta := map[string]any{"name": secretPrefix + reg.Cluster, "namespace": a.namespace, "labels": labels}
 	if len(annotations) > 0 {
@@ -205,16 +197,11 @@ func (a *ArgoCD) registrations(ctx context.Context) ([]engine.Registered, error)
 	return out, nil
 }
 
-// validSince returns for each cluster the later of its registration and last start. Times in the future predate a change of the clock, and are ignored.
+// validSince returns for each registered cluster since when its status is valid.
 func validSince(registrations []engine.Registered, want engine.Want) map[string]time.Time {
-	out, now := map[string]time.Time{}, time.Now()
+	out := map[string]time.Time{}
 	for _, r := range registrations {
-		out[r.Cluster] = time.Time{}
-		for _, at := range []time.Time{r.Since, want.Since[r.Cluster]} {
-			if at.After(out[r.Cluster]) && !at.After(now) {
-				out[r.Cluster] = at
-			}
-		}
+		out[r.Cluster] = want.ValidSince(r.Cluster, registrations)
 	}
 	return out
 }
@@ -236,8 +223,8 @@ func (a *ArgoCD) registered(o *unstructured.Unstructured) engine.Registered {
 	}
 	delete(labels, argo.SecretType)
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
-	delete(annotations, sinceAnnotation)
+	delete(annotations, kube.SinceAnnotation)
 	return engine.Registered{
-		Cluster: kube.SecretField(o, "name"), Server: kube.SecretField(o, "server"), Since: credentialsSince(o), Labels: labels, Annotations: annotations,
+		Cluster: kube.SecretField(o, "name"), Server: kube.SecretField(o, "server"), Since: kube.CredentialsSince(o), Labels: labels, Annotations: annotations,
 	}
 }

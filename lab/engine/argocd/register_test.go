@@ -132,7 +132,7 @@ func TestRegisterNewCredentials(t *testing.T) {
 	if !slices.Equal(configs, want) {
 		t.Errorf("config %s\nwant %s", configs, want)
 	}
-	if since := credentialsSince(hub.Get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
+	if since := kube.CredentialsSince(hub.Get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
 		t.Error("annotation with the time is missing")
 	}
 }
@@ -140,14 +140,14 @@ func TestRegisterNewCredentials(t *testing.T) {
 // A registration written by an interrupted run or an older lab lacks the second step.
 func TestRegisterIncomplete(t *testing.T) {
 	a, hub, _ := registered(t)
-	hub.patch(t, secrets, "cluster-prod", map[string]any{"metadata": map[string]any{"annotations": map[string]any{sinceAnnotation: nil}}})
+	hub.patch(t, secrets, "cluster-prod", map[string]any{"metadata": map[string]any{"annotations": map[string]any{kube.SinceAnnotation: nil}}})
 	if why, err := a.Admits(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are incomplete" {
 		t.Errorf("%q, %v", why, err)
 	}
 	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
 		t.Errorf("%v, %v", lines, err)
 	}
-	if since := credentialsSince(hub.Get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
+	if since := kube.CredentialsSince(hub.Get(t, secrets, Namespace, "cluster-prod")); since.IsZero() {
 		t.Error("annotation with the time is missing")
 	}
 }

@@ -73,32 +73,18 @@ func (a *ArgoCD) Registration(ctx context.Context, cluster string) (engine.Regis
 // known returns the registration of a cluster, or an error if there is none.
 func (a *ArgoCD) known(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
 	o, err := a.registrationSecret(ctx, cluster)
-	if o == nil && err == nil {
-		err = fmt.Errorf("cluster %s is not registered: lab up registers it", cluster)
-	}
-	return o, err
+	return kube.Known(cluster, o, err)
 }
 
-// Mark changes labels and annotations of a cluster's registration with Register's field manager: lab keeps ownership, so that Register sees no difference once
-// a key is restored. A key set by someone else is an error.
+// Mark changes labels and annotations of a cluster's registration, as Register does. A key set by someone else is an error.
 func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error {
 	o, err := a.known(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	meta := map[string]any{"name": o.GetName(), "namespace": a.namespace}
-	for _, part := range []struct {
-		field  string
-		all    map[string]string
-		change map[string]*string
-	}{{"labels", o.GetLabels(), m.Labels}, {"annotations", o.GetAnnotations(), m.Annotations}} {
-		mine, err := kube.Change(o, part.field, part.all, part.change)
-		if err != nil {
-			return fmt.Errorf("cluster %s: %w", cluster, err)
-		}
-		if len(mine) > 0 {
-			meta[part.field] = plainValues(mine)
-		}
+	meta, err := kube.Marked(o, m.Labels, m.Annotations)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", cluster, err)
 	}
 	data := map[string]string{}
 	for _, k := range []string{"name", "server", "config"} {
@@ -106,14 +92,6 @@ func (a *ArgoCD) Mark(ctx context.Context, cluster string, m engine.Marks) error
 	}
 	_, _, err = kube.Apply(ctx, a.hub.Dynamic, secrets, kube.Secret(meta, data))
 	return kube.Wrap("cluster "+cluster, err)
-}
-
-func plainValues(m map[string]string) map[string]any {
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // Refresh requests a refresh of every Application. Argo CD removes the annotation afterwards.

@@ -93,10 +93,10 @@ func applicationsAmong(left []reconciliation.Pending) int {
 	return n
 }
 
-// headline returns the error message: "1 of 11 applications is not healthy after 5m 0s".
+// headline returns the error message.
 func headline(s scene, want engine.Want, left []reconciliation.Pending, waited time.Duration) string {
 	after := " after " + lab.WholeSeconds(waited)
-	bad, unhealthy, staying := 0, 0, 0
+	n := engine.Tally{Total: s.total(want)}
 	for _, p := range left {
 		switch k, _, there := s.app(p.Application); {
 		case p.Silent:
@@ -106,25 +106,16 @@ func headline(s scene, want engine.Want, left []reconciliation.Pending, waited t
 		case p.Layer:
 			return "kustomization " + p.Application + " is not in sync" + after
 		case there && (k.DeletionTimestamp != nil || slices.Contains(want.Gone, p.Application)):
-			staying++
+			n.Staying++
 		case p.Health != "" && p.Health != reconciliation.Healthy:
-			unhealthy++
+			n.Unhealthy++
 		}
-		bad++
+		n.Bad++
 	}
-	is, state := "are", "in sync"
-	if bad == 1 {
-		is = "is"
-	}
-	switch bad {
-	case 0:
+	if n.Bad == 0 {
 		return "flux has not converged" + after
-	case unhealthy:
-		state = "healthy"
-	case staying:
-		state = "removed"
 	}
-	return fmt.Sprintf("%d of %d applications %s not %s%s", bad, s.total(want), is, state, after)
+	return n.After(waited)
 }
 
 // describeWithin bounds the queries to spokes after a failed wait, so that an unreachable one does not delay the error.
@@ -151,12 +142,7 @@ func notConverged(ctx context.Context, s scene, want engine.Want, left []reconci
 	if ctx.Err() != nil && errors.Is(seen, ctx.Err()) {
 		seen = nil // the last look was interrupted
 	}
-	return &lab.Error{
-		Exit: lab.ExitTimeout, Code: "not_converged", Err: seen,
-		Message: headline(s, want, left, waited),
-		Cure:    "nothing is rolled back. fix the cause and run lab up again; lab diagnose collects details",
-		Details: words.Table(rows),
-	}
+	return engine.NotConverged(headline(s, want, left, waited), words.Table(rows), seen)
 }
 
 // explain returns why one application has not converged, most specific first.

@@ -26,7 +26,6 @@ const (
 	registration = "registration"
 
 	serverAnnotation  = "lab.homelab/server"
-	sinceAnnotation   = "lab.homelab/credentials-since"
 	secretsAnnotation = "lab.homelab/kubeconfig-secrets"
 )
 
@@ -74,7 +73,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	}
 	since, renewed := time.Time{}, false
 	if have != nil {
-		since = credentialsSince(have)
+		since = kube.CredentialsSince(have)
 		renewed = repaired || kube.SecretField(have, "value") != config || since.IsZero()
 	}
 	if have == nil || renewed {
@@ -160,7 +159,7 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 	}
 	maps.Copy(labels, f.labels(registration))
 	if !since.IsZero() {
-		annotations[sinceAnnotation] = since.UTC().Format(time.RFC3339)
+		annotations[kube.SinceAnnotation] = since.UTC().Format(time.RFC3339)
 	}
 	data := map[string]string{}
 	if config != "" {
@@ -259,19 +258,10 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 	annotations := kube.Own(o, "annotations", o.GetAnnotations())
 	server, secrets := annotations[serverAnnotation], parseSecrets(o.GetAnnotations()[secretsAnnotation])
 	delete(annotations, serverAnnotation)
-	delete(annotations, sinceAnnotation)
+	delete(annotations, kube.SinceAnnotation)
 	delete(annotations, secretsAnnotation)
 	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
-	return engine.Registered{Cluster: cluster, Server: server, Since: credentialsSince(o), Labels: labels, Annotations: annotations, Secrets: secrets}
-}
-
-// credentialsSince returns when a registration's credentials were created, or zero if unknown.
-func credentialsSince(o *unstructured.Unstructured) time.Time {
-	t, err := time.Parse(time.RFC3339, o.GetAnnotations()[sinceAnnotation])
-	if err != nil {
-		return time.Time{}
-	}
-	return t
+	return engine.Registered{Cluster: cluster, Server: server, Since: kube.CredentialsSince(o), Labels: labels, Annotations: annotations, Secrets: secrets}
 }
 
 const incomplete = "its credentials are incomplete"
@@ -279,7 +269,7 @@ const incomplete = "its credentials are incomplete"
 // defect reports what a run that was killed while registering a cluster left out, or "". o is the registration's Secret.
 func defect(o *unstructured.Unstructured, vars bool) string {
 	switch {
-	case credentialsSince(o).IsZero():
+	case kube.CredentialsSince(o).IsZero():
 		return incomplete
 	case !vars:
 		return "its variables are missing"

@@ -122,7 +122,7 @@ func TestRegister(t *testing.T) {
 
 func TestRegisterChanges(t *testing.T) {
 	f, hub, spoke := withProd(t)
-	since := credentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig))
+	since := kube.CredentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig))
 	change := func(labels, annotations map[string]lab.Value) {
 		annotations["aws_region"] = lab.Value{Value: "eu-central-1"}
 		delete(annotations, "odd/key")
@@ -139,7 +139,7 @@ func TestRegisterChanges(t *testing.T) {
 	if got := vars(t, hub); !maps.Equal(got, map[string]string{"environment": "prod", "aws_region": "eu-central-1", "_1st": "x"}) {
 		t.Errorf("vars %v", got)
 	}
-	if at := credentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)); !at.Equal(since) {
+	if at := kube.CredentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)); !at.Equal(since) {
 		t.Errorf("since %s, was %s", at, since)
 	}
 	issue(t, spoke, "another")

@@ -72,32 +72,18 @@ func (f *Flux) Registration(ctx context.Context, cluster string) (engine.Registe
 // known returns the registration of a cluster, or an error if there is none.
 func (f *Flux) known(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
 	o, err := f.registrationSecret(ctx, cluster)
-	if o == nil && err == nil {
-		err = fmt.Errorf("cluster %s is not registered: lab up registers it", cluster)
-	}
-	return o, err
+	return kube.Known(cluster, o, err)
 }
 
-// Mark changes labels and annotations of a cluster's registration with Register's field manager: lab keeps ownership, so that Register sees no difference once
-// a key is restored. The cluster's variables follow. A key set by someone else is an error.
+// Mark changes labels and annotations of a cluster's registration, as Register does. The cluster's variables follow. A key set by someone else is an error.
 func (f *Flux) Mark(ctx context.Context, cluster string, m engine.Marks) error {
 	o, err := f.known(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	meta := map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()}
-	for _, part := range []struct {
-		field  string
-		all    map[string]string
-		change map[string]*string
-	}{{"labels", o.GetLabels(), m.Labels}, {"annotations", o.GetAnnotations(), m.Annotations}} {
-		mine, err := kube.Change(o, part.field, part.all, part.change)
-		if err != nil {
-			return fmt.Errorf("cluster %s: %w", cluster, err)
-		}
-		if len(mine) > 0 {
-			meta[part.field] = values(mine)
-		}
+	meta, err := kube.Marked(o, m.Labels, m.Annotations)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", cluster, err)
 	}
 	data := map[string]string{}
 	if config := kube.SecretField(o, "value"); config != "" {

@@ -43,7 +43,7 @@ func (v View) Judge(want engine.Want, ask *Asker, registrations []engine.Registe
 		if slices.Contains(want.LeftOut, name) || !want.WaitsFor(cluster) {
 			continue
 		}
-		if p := v.judgeApp(name, want, ask, sinceOf(registrations, want, cluster)); p.Application != "" {
+		if p := v.judgeApp(name, want, ask, want.ValidSince(cluster, registrations)); p.Application != "" {
 			list = append(list, p)
 		}
 	}
@@ -171,23 +171,6 @@ func requestedAt(token string) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-// sinceOf returns the later of a cluster's registration and last start. Times in the future are ignored.
-func sinceOf(registrations []engine.Registered, want engine.Want, cluster string) time.Time {
-	since, now := time.Time{}, time.Now()
-	times := []time.Time{want.Since[cluster]}
-	for _, r := range registrations {
-		if r.Cluster == cluster {
-			times = append(times, r.Since)
-		}
-	}
-	for _, at := range times {
-		if at.After(since) && !at.After(now) {
-			since = at
-		}
-	}
-	return since
 }
 
 // Settled returns the commit applied by the first root, and whether all layers have applied theirs.

@@ -58,7 +58,7 @@ func TestSinceOf(t *testing.T) {
 		"future only":   {future, future, time.Time{}},
 	} {
 		list := []engine.Registered{{Cluster: "other", Since: now.Add(-time.Minute)}, {Cluster: "prod", Since: tc.registered}}
-		if got := sinceOf(list, engine.Want{Since: map[string]time.Time{"prod": tc.started, "other": late}}, "prod"); !got.Equal(tc.want) {
+		if got := (engine.Want{Since: map[string]time.Time{"prod": tc.started, "other": late}}).ValidSince("prod", list); !got.Equal(tc.want) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
