@@ -34,7 +34,7 @@ func suites() []suite {
 		killedAtStages("TestKilledAtAnyStage", lab.EngineArgoCD),
 		killedAtStages("TestKilledAtAnyStageOnFlux", lab.EngineFlux),
 		foreignEstates(),
-		{name: "TestExistingCluster", parts: []part{{"attached and released", alone(existing)}}},
+		{name: "TestExistingCluster", parts: []part{{"attached and released", alone(existing)}, {"beside its owner's engines", alone(besideOwner)}}},
 		{name: "TestBundle", parts: []part{{"up from a bundle", alone(bundled)}}},
 		{name: "TestRegistry", parts: []part{{"up from a registry", alone(mirrored)}}},
 		{name: "TestBuiltinEstate", parts: []part{{"requires a flag", alone(builtin)}}},

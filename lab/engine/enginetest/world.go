@@ -329,6 +329,16 @@ func Naming(t *testing.T, clusters map[string]*rest.Config, words ...string) []s
 	return list
 }
 
+// Objects lists all objects of clusters except events.
+func Objects(t *testing.T, clusters map[string]*rest.Config) []unstructured.Unstructured {
+	t.Helper()
+	var all []unstructured.Unstructured
+	for _, cfg := range clusters {
+		all = append(all, objects(t, cfg)...)
+	}
+	return all
+}
+
 // objects lists all objects of a cluster except events.
 func objects(t *testing.T, cfg *rest.Config) []unstructured.Unstructured {
 	t.Helper()
