@@ -55,7 +55,7 @@ func besideOwner(t *testing.T) {
 	docker(t, "network", "connect", "lab-e2e-edge", stranger+"-control-plane")
 	l.write("clusters/edge/cluster.yaml", strings.Replace(edgeCluster, "KUBECONFIG", kubeconfig, 1))
 	l.must("generate")
-	l.must("up")
+	l.must("up", "--trust")
 	l.converged(2, 2)
 	check("attached")
 	for _, engine := range []lab.EngineType{lab.EngineFlux, lab.EngineArgoCD} {
