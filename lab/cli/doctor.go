@@ -86,7 +86,7 @@ func doctorOptions(build bool, ws *workspace.Workspace, est *lab.Estate, scope [
 	clusters, memory := 0, int64(0)
 	if est != nil {
 		clusters = ws.ToCreate(scope)
-		if own, _ := engines.Of(ws.Record, est); ws.Record.Engine == "" || own.Everywhere() {
+		if own, _ := engines.Of(ws.Record, est); ws.Record.Type == "" || own.Everywhere() {
 			memory = own.Needs(clusters)
 		}
 	}

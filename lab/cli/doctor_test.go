@@ -27,7 +27,7 @@ func TestDoctorCountsWhatIsCreated(t *testing.T) {
 	}
 	check("all", est.Clusters, 3, true)
 	check("--only dev", only.Clusters, 2, true)
-	ws.Record.Engine = lab.EngineArgoCD
+	ws.Record.Type = lab.EngineArgoCD
 	for _, name := range []string{"hub", "dev"} {
 		if err := ws.Dir.SaveCluster(name, state.Cluster{Whole: true}); err != nil {
 			t.Fatal(err)
