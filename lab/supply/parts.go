@@ -64,7 +64,7 @@ func (s *Supply) SBOM(ctx context.Context, names []string, w io.Writer) error {
 	var charts []lab.Chart
 	for _, i := range items {
 		if !i.Present && len(names) > 0 {
-			return &lab.Error{Exit: lab.ExitFailed, Code: "not_present", Message: i.Title() + " is not here, so its parts are unknown", Cure: "lab bundle build " + i.Name}
+			return &lab.Error{Exit: lab.ExitFailed, Code: "not_present", Message: i.Title() + " is not here, so its parts are unknown", Cure: "lab bundle build " + lab.Quote(i.Name)}
 		}
 		if !i.Present {
 			continue

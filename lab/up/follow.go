@@ -148,7 +148,7 @@ func (s *Seen) Ending(now time.Time) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
 		if ending := s.Clusters[name].Ending(now); ending != "" {
-			lines = append(lines, "cluster "+name+": "+ending+"; lab up --recreate "+name+" makes new ones, and loses what is in it")
+			lines = append(lines, "cluster "+name+": "+ending+"; lab up --recreate "+lab.Quote(name)+" makes new ones, and loses what is in it")
 		}
 	}
 	return lines
