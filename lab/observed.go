@@ -78,10 +78,10 @@ type Application struct {
 	Sync      string `json:"sync"`   // Synced, OutOfSync, Unknown
 	Health    string `json:"health"` // Healthy, Progressing, Degraded, Missing, Unknown, Suspended
 	Message   string `json:"message"`
-	LeftOut   string `json:"leftOut,omitempty"` // why it is not waited for: a dependency is unavailable here
-	Revision  string `json:"-"`                 // compared Git commit; may be empty
-	Namespace string `json:"-"`                 // destination namespace
-	Leads     bool   `json:"-"`                 // it only generates other applications
+	LeftOut   string `json:"leftOut"` // why it is not waited for: a dependency is unavailable here
+	Revision  string `json:"-"`       // compared Git commit; may be empty
+	Namespace string `json:"-"`       // destination namespace
+	Leads     bool   `json:"-"`       // it only generates other applications
 
 	FaultySets string `json:"-"` // that alone make it unhealthy, by lab.SetName, separated by commas
 }

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab/argv"
 	"homelab/lab/present"
+	"homelab/lab/supply/source"
 )
 
 func (p *program) versionCommand() *cli.Command {
@@ -27,7 +29,22 @@ func (p *program) versionCommand() *cli.Command {
 			if v.Supply, err = present.Supply(); err != nil {
 				return err
 			}
-			return p.ui.Result(v, fmt.Sprintf("lab %s (%s, kind %s, helm %s)", v.Version, v.Go, v.Kind, v.Helm))
+			recipes, err := source.Builtin()
+			if err != nil {
+				return err
+			}
+			text := fmt.Sprintf("lab %s (%s, kind %s, helm %s)", v.Version, v.Go, v.Kind, v.Helm)
+			for _, c := range recipes.Images() {
+				title := c.Name
+				switch {
+				case c.Name == "node":
+					title += " (Kubernetes)"
+				case strings.HasSuffix(c.Name, "-controller"), c.Name == "source-watcher":
+					title += " (Flux)"
+				}
+				text += fmt.Sprintf("\n%-35s %s", title, c.Version)
+			}
+			return p.ui.Result(v, text)
 		},
 	}
 }

@@ -4,7 +4,7 @@ package ui
 type DraftInfo struct {
 	Repositories List[DraftRepository] `json:"repositories"`
 	Clusters     List[string]          `json:"clusters"`
-	Namespace    string                `json:"namespace,omitempty"` // of the engine, where it is not its usual one
+	Namespace    string                `json:"namespace"` // of the engine, where it is not its usual one
 	Keys         List[DraftKey]        `json:"keys"`
 	Addons       List[DraftAddon]      `json:"addons"`
 	Roots        List[string]          `json:"roots"`  // FILE:LINE:COLUMN of what the root syncs
