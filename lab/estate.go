@@ -43,6 +43,7 @@ type Generated struct {
 	Unsynced  bool     // if left out, nothing of it exists
 	Unchecked bool     // without its objects, Argo CD still considers it healthy
 	Drifts    bool     // if left out, it works, but is not in sync
+	Held      bool     // left out as the estate itself says: synced manually, or suspended
 	Syncs     []string // folders like Folder that it syncs
 
 	Set      string // ApplicationSet that reports an error for it; empty for none

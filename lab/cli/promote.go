@@ -9,8 +9,10 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/estate"
+	"homelab/lab/forge"
 	"homelab/lab/present"
 	"homelab/lab/promote"
+	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -57,7 +59,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if !p.ui.WantsJSON() {
 		p.ui.Promotion(res, plan.Summary()+healthAtSource(ctx, ws, est, plan))
 	}
-	if o.dry || !plan.Changes() {
+	if o.dry || !plan.Changes() && !o.push { // a pin that was written before may not be pushed
 		return p.ui.Promoted(res, ws.OnEstate("lab up"))
 	}
 	if err := ws.Editable(); err != nil {
@@ -69,15 +71,19 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if o.push && !ws.Dir.Exists() {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("no lab %q to push to, nothing was changed", ws.Name), Cure: "lab up creates it; without --push the file alone is changed"}
 	}
+	var pushed forge.PushResult
 	if !o.push {
 		err = plan.Write(est.Dir)
 	} else {
-		res.Commit, err = pushPromotion(ctx, ws, plan)
+		pushed, err = pushPromotion(ctx, ws, plan)
 	}
 	if err != nil {
 		return err
 	}
-	res.Written = true
+	res.Written, res.Commit = plan.Changes(), pushed.Commit
+	if o.push && !pushed.Pushed && !p.ui.WantsJSON() {
+		return p.ui.Pushed(ui.PushResult{Commit: pushed.Commit}, "")
+	}
 	return p.ui.Promoted(res, ws.OnEstate("lab up"))
 }
 
@@ -98,7 +104,7 @@ func healthAtSource(ctx context.Context, ws *workspace.Workspace, est *lab.Estat
 }
 
 // pushPromotion writes a promotion to the estate and pushes that to the forge.
-func pushPromotion(ctx context.Context, ws *workspace.Workspace, plan promote.Promotion) (commit string, err error) {
+func pushPromotion(ctx context.Context, ws *workspace.Workspace, plan promote.Promotion) (pushed forge.PushResult, err error) {
 	err = ws.Locked(ctx, func(ctx context.Context) error {
 		if err := plan.Write(ws.Estate.Dir); err != nil {
 			return err
@@ -107,9 +113,8 @@ func pushPromotion(ctx context.Context, ws *workspace.Workspace, plan promote.Pr
 		if err != nil {
 			return err
 		}
-		res, err := l.gitea.Push(ctx, l.core.Tree(), plan.Message())
-		commit = res.Commit
+		pushed, err = l.gitea.Push(ctx, l.core.Tree(), plan.Message())
 		return err
 	})
-	return commit, err
+	return pushed, err
 }

@@ -32,7 +32,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "only", Usage: "only the hub and these `CLUSTERS`; leave the others alone"},
 			&cli.BoolFlag{Name: "fix", Usage: "first fix what lab doctor finds wrong with this machine; needs root on Linux"},
 			&cli.StringSliceFlag{Name: "recreate", Usage: "delete and recreate these `CLUSTERS`; what runs in them is lost"},
-			&cli.BoolFlag{Name: "strict", Usage: "fail if something the estate needs is unavailable here, instead of leaving it out"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if lab would leave out something, as what it needs is unavailable here or nothing provides it"},
 			&cli.BoolFlag{Name: "prune", Usage: "delete clusters that left the estate; what runs in them is lost"},
 			&cli.BoolFlag{Name: "switch-engine", Usage: "replace the lab's engine; the objects that it applied stay"},
 			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate instead of the working folder"},
@@ -96,7 +96,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	if err := leftout.Refuse(leftout.Mark(est, gone)); o.strict && err != nil {
+	if err := leftout.Refuse(est, leftout.Mark(est, gone)); o.strict && err != nil {
 		return err
 	}
 	with := parts{estate: est, supply: s}

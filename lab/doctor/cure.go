@@ -48,6 +48,6 @@ func withEngine(err error) error {
 	}
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine stopped responding", Err: err,
-		Details: []string{err.Error(), "the lab's containers and their data are kept"}, Cure: "as root on Linux: lab up --fix; else start it, then lab up",
+		Details: []string{"the lab's containers and their data are kept"}, Cure: "as root on Linux: lab up --fix; else start it, then lab up",
 	}
 }

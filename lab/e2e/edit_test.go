@@ -166,9 +166,13 @@ func promoted(t *testing.T, l *testLab) {
 	if !strings.Contains(dry.stdout, "staging: podinfo 6.7.0 -> 6.9.2, as dev runs it (healthy)") || !strings.Contains(dry.stdout, "+++ b/"+file) {
 		t.Errorf("dry run:\n%s", dry.stdout)
 	}
-	res := decode[ui.PromoteResult](l, "promote", "podinfo", "--from", "dev", "--to", "staging", "--push")
-	if !res.Written || res.Commit == "" || res.Version != "6.9.2" {
+	res := decode[ui.PromoteResult](l, "promote", "podinfo", "--from", "dev", "--to", "staging")
+	if !res.Written || res.Commit != "" || res.Version != "6.9.2" {
 		t.Errorf("%+v", res)
+	}
+	head := decode[ui.LogResult](l, "git", "log", "-n", "1").Commits[0].Commit
+	if pushed := decode[ui.PromoteResult](l, "promote", "podinfo", "--from", "dev", "--to", "staging", "--push"); pushed.Written || pushed.Commit == "" || pushed.Commit == head {
+		t.Errorf("a pin that was written is not pushed: %+v, head %s", pushed, head)
 	}
 	l.must("up") // waits for Argo CD
 	if got := version(l.converged(4, 10), "staging-podinfo"); got != res.Version {

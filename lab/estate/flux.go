@@ -283,7 +283,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxset.Application) {
 	addon, _ := l.estate.Addon(app.As)
 	g := generatedOf(app)
-	g.Namespace, g.LeftOut = addon.Namespace, app.LeftOut
+	g.Namespace, g.LeftOut, g.Held = addon.Namespace, app.LeftOut, app.LeftOut == fluxset.Suspended
 	if app.Elsewhere != "" {
 		g.Others = append(g.Others, app.Elsewhere)
 	}
@@ -301,6 +301,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		mounted, _ := l.mounted.File(r.At.File)
 		switch {
 		case r.Suspended:
+			g.Held = g.Held || g.LeftOut == ""
 			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")
 		case r.Source == "HelmRepository "+lab.FluxNamespace+"/charts" && r.URL == "":
 			at := r.At

@@ -19,13 +19,14 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 	switch {
 	case above != "":
 		leftout.Unsynced(g, "below "+above+", which is synced manually")
+		g.Held = true
 	case l.replaces(app):
 		g.LeftOut, g.Replaces = replacesEngine, true
 	case hasPlugin(app):
 		leftout.Unsynced(g, "rendered by a plugin, which the lab's engine does not have")
 	case !app.Spec.Automated():
 		leftout.Unsynced(g, manually)
-		g.Blocks = true
+		g.Blocks, g.Held = true, true
 	case app.Spec.Destination.Namespace != "" && len(validation.IsDNS1123Label(app.Spec.Destination.Namespace)) > 0:
 		leftout.Unsynced(g, fmt.Sprintf("there can be no namespace %q", app.Spec.Destination.Namespace))
 		g.Blocks = true

@@ -19,6 +19,9 @@ import (
 	"homelab/lab/strict"
 )
 
+// Suspended is why lab does not wait for a Kustomization that the estate suspends.
+const Suspended = "suspended: spec.suspend"
+
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
 	app.patched, app.decrypt = len(items(strict.Get(n, "spec", "patches"))) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
@@ -35,7 +38,7 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 		}
 	}
 	if strict.Text(n, "spec", "suspend") == "true" {
-		app.stall("suspended: spec.suspend")
+		app.stall(Suspended)
 	}
 	if account := strict.Text(n, "spec", "decryption", "serviceAccountName"); account != "" {
 		app.stall("decrypts with the identity of a cloud, of ServiceAccount " + account + ": spec.decryption.serviceAccountName")

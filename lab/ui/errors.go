@@ -3,20 +3,21 @@ package ui
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"homelab/lab"
 )
 
 // Error prints an error, as text on Err or as JSON on Out, and returns the exit code. No other code maps errors to
-// either. A nil error is ExitDone.
+// either. A nil error is ExitDone. After the JSON of a result, an error is text: Out has one document.
 func (u *UI) Error(err error) lab.Exit {
 	if err == nil {
 		return lab.ExitDone
 	}
 	u.End()
 	list := splitErrors(err)
-	if u.opts.JSON {
+	if u.opts.JSON && !u.wrote {
 		// A failed write cannot be reported.
 		_ = u.JSON(errorResult(list))
 		return list[0].Exit
@@ -76,6 +77,7 @@ func complete(err error) lab.Error {
 		}
 		if e.Err != nil && !errors.As(e.Err, &problems) {
 			e.Message += ": " + e.Err.Error()
+			e.Details = slices.DeleteFunc(slices.Clone(e.Details), func(line string) bool { return line == e.Err.Error() }) // it is said
 		}
 		if len(e.Problems) == 0 {
 			e.Problems = problems

@@ -3,6 +3,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,6 +41,7 @@ type UI struct {
 	run   *run
 	story *story // scenario being played
 	shown bool   // a story was shown before
+	wrote bool   // the JSON document, of which there is one
 }
 
 // New returns a UI.
@@ -144,6 +146,10 @@ func (u *UI) JSON(v any) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.wrote {
+		return errors.New("a second JSON document")
+	}
+	u.wrote = true
 	_, err = u.opts.Out.Write(data)
 	return err
 }

@@ -22,8 +22,16 @@ func Others(e *lab.Estate) []string {
 	return slices.Compact(list)
 }
 
-// Refuse returns the error for left-out Applications, or nil if there are none.
-func Refuse(leftOut lab.Problems) error {
+// Refuse returns the error for left-out Applications of a marked estate, or nil if there are none. unavailable are the problems of Mark; what lab concluded to be left
+// out for another reason counts, too, but not what the estate itself holds back.
+func Refuse(e *lab.Estate, unavailable lab.Problems) error {
+	leftOut := slices.Clone(unavailable)
+	for _, a := range e.Applications {
+		told := slices.ContainsFunc(unavailable, func(p lab.Problem) bool { return p.Position == a.At && strings.Contains(a.LeftOut, p.Message) })
+		if a.LeftOut != "" && !a.Held && !a.Replaces && !told {
+			leftOut = append(leftOut, lab.Problem{Position: a.At, Message: a.Name + ": " + a.LeftOut, Cure: "lab does not wait for it"})
+		}
+	}
 	if len(leftOut) == 0 {
 		return nil
 	}

@@ -193,10 +193,10 @@ func TestUnavailable(t *testing.T) {
 		}
 	}
 	var failed *lab.Error
-	if err := Refuse(problems); !errors.As(err, &failed) || failed.Code != "unavailable" || len(failed.Problems) != 2 || failed.Problems[0].Cure != "needed by charts, charts" {
+	if err := Refuse(&lab.Estate{}, problems); !errors.As(err, &failed) || failed.Code != "unavailable" || len(failed.Problems) != 2 || failed.Problems[0].Cure != "needed by charts, charts" {
 		t.Errorf("%v of %v", err, problems)
 	}
-	if err := Refuse(nil); err != nil {
+	if err := Refuse(&lab.Estate{}, nil); err != nil {
 		t.Error(err)
 	}
 }
