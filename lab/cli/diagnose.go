@@ -47,7 +47,9 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	}
 	document("version.json", func(context.Context) (any, error) { return present.Version(), nil })
 	document("lab.json", func(context.Context) (any, error) { return ws.Record, nil })
-	document("doctor.json", func(ctx context.Context) (any, error) { return doctor.New(doctorOptions(false, ws, nil, nil)).Run(ctx), nil })
+	document("doctor.json", func(ctx context.Context) (any, error) {
+		return doctor.New(doctorOptions(false, ws, nil, nil)).Run(ctx), nil
+	})
 	if invalid != nil {
 		document("estate.txt", func(context.Context) (any, error) { return nil, invalid })
 	} else {

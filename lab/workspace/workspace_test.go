@@ -152,7 +152,9 @@ func TestLockedStaleRecord(t *testing.T) {
 		change func() error
 	}{
 		{"made", func() error { return dir.Save(state.Record{Lab: "demo", Estate: wd, Ports: state.Ports{Forge: 3000}}) }},
-		{"changed", func() error { return dir.Save(state.Record{Lab: "demo", Estate: wd, Engine: state.Engine{Type: lab.EngineFlux}}) }},
+		{"changed", func() error {
+			return dir.Save(state.Record{Lab: "demo", Estate: wd, Engine: state.Engine{Type: lab.EngineFlux}})
+		}},
 		{"removed", dir.Remove},
 		{"garbled", garble},
 	} {
