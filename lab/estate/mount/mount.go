@@ -158,11 +158,12 @@ func mirrorName(others []lab.Repository, key string) string {
 
 // branchOf returns the branch that is checked out in a repository, or main if unknown.
 func branchOf(r lab.Repository) string {
-	if r.Path == "" {
-		return bridge.Branch
+	files := r.FS // an estate in memory has its clones, too
+	if r.Path != "" {
+		files = os.DirFS(r.Path)
 	}
-	head, err := os.ReadFile(filepath.Join(r.Path, ".git", "HEAD"))
-	if link, lerr := os.ReadFile(filepath.Join(r.Path, ".git")); err != nil && lerr == nil { // a work tree or submodule
+	head, err := fs.ReadFile(files, ".git/HEAD")
+	if link, lerr := fs.ReadFile(files, ".git"); err != nil && lerr == nil && r.Path != "" { // a work tree or submodule
 		if dir, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir: "); ok {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(r.Path, dir)
