@@ -17,6 +17,7 @@ type Estate struct {
 	UnknownSets  []string      // ApplicationSets whose output only the running engine knows
 	Notes        Problems      // not faults, but possibly surprising
 	Waves        bool          // Argo CD applies ApplicationSets in sync waves
+	LinksOut     bool          // a repository has a symbolic link that leaves it
 }
 
 // Generated is an Application that the estate defines.

@@ -55,6 +55,7 @@ type Settings struct {
 	WebhookSecret string                        // signs the forge's webhooks
 	URL           string                        // user-facing URL of the engine, "http://127.0.0.1:8080"
 	Waves         bool                          // the estate has sync waves of ApplicationSets
+	LinksOut      bool                          // a repository has a symbolic link that leaves it
 	Replaces      []string                      // Applications that the engine must not sync, as of Root
 	Guest         bool                          // an attached cluster, which gets no node ports
 	Extra         []string                      // components in addition to Definition.Images

@@ -81,6 +81,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 		l.fluxExpand()
 	} else {
 		l.expand()
+		l.estate.LinksOut = l.mounted.LinksOut()
 	}
 	l.unusedEnvironments()
 	l.ports()

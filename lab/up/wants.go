@@ -126,7 +126,7 @@ func (l *Lab) replaces() []string {
 func (l *Lab) values(c lab.Cluster) map[string]any {
 	return l.Definition.Values(engine.Settings{
 		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
-		Waves: l.Estate.Waves, Replaces: l.replaces(),
+		Waves: l.Estate.Waves, LinksOut: l.Estate.LinksOut, Replaces: l.replaces(),
 		Guest: c.Provider == lab.ProviderExisting,
 		Extra: l.Estate.Hub().Engine.Extra,
 	}, l.Estate.Hub().Engine.Values)

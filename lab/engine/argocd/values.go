@@ -3,6 +3,7 @@ package argocd
 import (
 	"cmp"
 	"maps"
+	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
@@ -22,6 +23,7 @@ type Settings struct {
 	NodePort      int      // of Argo CD's server on the hub; 0 means DefaultNodePort
 	URL           string   // user-facing URL of Argo CD, "http://127.0.0.1:8080"
 	Waves         bool     // the estate has ApplicationSets in sync waves
+	LinksOut      bool     // a repository has a symbolic link that leaves it
 	Replaces      []string // Applications that would replace Argo CD
 }
 
@@ -40,7 +42,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 	if s.NodePort == 0 {
 		s.NodePort = DefaultNodePort
 	}
-	params, cm := params(), configMap(s)
+	params, cm := params(s.LinksOut), configMap(s)
 	if s.Waves {
 		inWaves(params, cm, s.Replaces)
 	}
@@ -82,7 +84,7 @@ func Values(s Settings, over map[string]any) map[string]any {
 }
 
 // params returns the data of ConfigMap argocd-cmd-params-cm.
-func params() map[string]any {
+func params(linksOut bool) map[string]any {
 	return map[string]any{
 		// Plain HTTP on a loopback port: a self-signed certificate would only teach users to click through warnings.
 		"server.insecure": "true",
@@ -96,10 +98,11 @@ func params() map[string]any {
 		"controller.self.heal.backoff.cooldown.seconds": "5",
 		// The next sync wave starts once the previous one is healthy; no two extra seconds for slow controllers.
 		"controller.sync.wave.delay.seconds": "0",
-		// Submodules and links of any repository, which upstream's host or another folder may have: Argo CD would read nothing of a repository that has one.
+		// Submodules of any repository, which upstream's host may have: Argo CD would read nothing of a repository that has one.
 		"reposerver.enable.git.submodule":               "false",
 		"applicationsetcontroller.enable.git.submodule": "false",
-		"reposerver.allow.oob.symlinks":                 "true",
+		// Likewise links that leave the repository; refused where the estate has none, as upstream does.
+		"reposerver.allow.oob.symlinks": strconv.FormatBool(linksOut),
 		// Keeps unhealthy objects and the reasons in the Application itself, where lab reads them.
 		"controller.resource.health.persist": "true",
 

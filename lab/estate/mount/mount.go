@@ -176,3 +176,32 @@ func branchOf(r lab.Repository) string {
 	}
 	return bridge.Branch
 }
+
+// LinksOut reports whether a repository, at any revision that was opened, has a symbolic link that leaves it.
+func (m *Mounts) LinksOut() bool {
+	trees := []fs.FS{m.FS}
+	for _, r := range m.List {
+		trees = append(trees, r.FS)
+	}
+	for _, r := range m.others.list() {
+		trees = append(trees, r.FS)
+	}
+	return slices.ContainsFunc(trees, linksOut)
+}
+
+func linksOut(tree fs.FS) (out bool) {
+	if tree == nil {
+		return false
+	}
+	_ = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type() != fs.ModeSymlink {
+			return nil //nolint:nilerr // what cannot be read is reported where it is needed
+		}
+		target, err := fs.ReadLink(tree, name)
+		if out = err == nil && (path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(name), target))); out {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return out
+}
