@@ -94,7 +94,7 @@ func TestCreateFailsEarly(t *testing.T) {
 	} {
 		for _, known := range []bool{false, true} {
 			calls := engineOf(t, script)
-			k := NewKind(&state.Dir{Lab: "demo", Path: t.TempDir()}, docker.New(), Host{})
+			k := NewKind(&state.Dir{Lab: "demo", Path: t.TempDir()}, docker.WithWrapper(""), Host{})
 			was := state.Cluster{Nodes: []string{"1"}, Whole: true, Inputs: "inputs", Began: time.Now().UTC().Truncate(time.Second)}
 			if known {
 				if err := k.state.SaveCluster("dev", was); err != nil {
@@ -130,7 +130,7 @@ func TestFavor(t *testing.T) {
 		if err := dir.SaveCluster("prod", state.Cluster{Nodes: []string{"1", "2"}}); err != nil {
 			t.Fatal(err)
 		}
-		k := &Kind{docker: docker.New(), lab: "demo", state: dir}
+		k := &Kind{docker: docker.WithWrapper(""), lab: "demo", state: dir}
 		k.favor(t.Context(), lab.Cluster{Name: "prod", Role: role})
 		k.favor(t.Context(), lab.Cluster{Name: "unrecorded", Role: role})
 		if got := callsIn(t, calls); !slices.Equal(got, want) {

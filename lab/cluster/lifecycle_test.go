@@ -26,7 +26,7 @@ exit 1
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	k := &Kind{docker: docker.New(), lab: "homelab"}
+	k := &Kind{docker: docker.WithWrapper(""), lab: "homelab"}
 	nodes := []docker.Container{{ID: "1", Name: "homelab-dev-control-plane", ImageID: "sha256:0"}}
 	if err := k.remove(t.Context(), nodes); !stuck(err) {
 		t.Fatalf("error = %v, want a stuck node", err)
@@ -68,7 +68,7 @@ func TestExplainOccupied(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	k := &Kind{docker: docker.New(), lab: "demo"}
+	k := &Kind{docker: docker.WithWrapper(""), lab: "demo"}
 	for _, err := range []error{err, errors.New("another")} {
 		if err := k.removeEndpoint(t.Context(), err); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestExplainOccupied(t *testing.T) {
 
 func TestVacateError(t *testing.T) {
 	engineOf(t, "echo 'permission denied' >&2; exit 1")
-	if err := (&Kind{docker: docker.New(), lab: "demo"}).removeEndpoint(t.Context(), &staleEndpoint{"demo-dev-control-plane", "lab-demo"}); err == nil {
+	if err := (&Kind{docker: docker.WithWrapper(""), lab: "demo"}).removeEndpoint(t.Context(), &staleEndpoint{"demo-dev-control-plane", "lab-demo"}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -94,7 +94,7 @@ func TestRemoveRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	k := &Kind{docker: docker.New(), lab: "demo"}
+	k := &Kind{docker: docker.WithWrapper(""), lab: "demo"}
 	if err := k.remove(t.Context(), []docker.Container{{ID: "1"}}); err != nil {
 		t.Error(err)
 	}
@@ -108,7 +108,7 @@ func TestHasNetworkForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-		has, err := (&Kind{docker: docker.New(), lab: "demo"}).HasNetwork(t.Context())
+		has, err := (&Kind{docker: docker.WithWrapper(""), lab: "demo"}).HasNetwork(t.Context())
 		var e *lab.Error
 		if has != ours || !ours && (!errors.As(err, &e) || e.Code != "not_ours" || e.Cure == "") {
 			t.Errorf("labels %s: %t, %v", labels, has, err)

@@ -50,7 +50,7 @@ func TestRemove(t *testing.T) {
 			exit = "echo '" + message + "' >&2; exit 1"
 		}
 		calls := engineOf(t, exit)
-		err := (&Kind{docker: docker.New(), lab: "demo"}).remove(t.Context(), nodes)
+		err := (&Kind{docker: docker.WithWrapper(""), lab: "demo"}).remove(t.Context(), nodes)
 		if (err == nil) != ends {
 			t.Errorf("%q: %v", message, err)
 		}
@@ -75,7 +75,7 @@ func TestRemoveNodesRecord(t *testing.T) {
 			}
 			seen := filepath.Join(t.TempDir(), "seen")
 			engineOf(t, "cat '"+filepath.Join(dir.Path, "clusters", "dev.json")+"' >"+seen)
-			if err := (&Kind{docker: docker.New(), lab: "demo", state: dir}).removeNodes(t.Context(), "dev", nodes); err != nil {
+			if err := (&Kind{docker: docker.WithWrapper(""), lab: "demo", state: dir}).removeNodes(t.Context(), "dev", nodes); err != nil {
 				t.Fatal(err)
 			}
 			if text, err := os.ReadFile(seen); err != nil || !strings.Contains(string(text), `"removing": true`) {
@@ -97,7 +97,7 @@ run) touch `+marker+` ;;
 *) [ -e `+marker+` ] || { echo 'did not receive an exit event' >&2; exit 1; } ;;
 esac
 `)
-	k := &Kind{docker: docker.New(), lab: "demo", state: &state.Dir{Lab: "demo", Path: t.TempDir()}}
+	k := &Kind{docker: docker.WithWrapper(""), lab: "demo", state: &state.Dir{Lab: "demo", Path: t.TempDir()}}
 	if err := k.removeNodes(t.Context(), "dev", []docker.Container{{ID: "1", Name: "demo-dev-control-plane", ImageID: "sha256:0"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestRemoveNodesRecordError(t *testing.T) {
 	if err := os.WriteFile(dir.Path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k := &Kind{docker: docker.New(), lab: "demo", state: dir}
+	k := &Kind{docker: docker.WithWrapper(""), lab: "demo", state: dir}
 	nodes := []docker.Container{{ID: "1", Name: "n"}}
 	calls := engineOf(t, "exit 0")
 	if err := k.removeNodes(t.Context(), "dev", nodes); err != nil || len(callsIn(t, calls)) != 1 {
@@ -154,7 +154,7 @@ case "$1 $2" in
 	echo '[{"ID": "1", "Name": "/demo-dev-control-plane", "State": {"Running": '$running', "Status": "x"}}]' ;;
 esac
 `)
-			k := &Kind{docker: docker.New(), lab: "demo"}
+			k := &Kind{docker: docker.WithWrapper(""), lab: "demo"}
 			if err := k.wake(t.Context(), node, func(string) {}); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestWakeStuckNode(t *testing.T) {
 esac
 `)
 	synctest.Test(t, func(t *testing.T) {
-		k := &Kind{docker: docker.New(), lab: "demo"}
+		k := &Kind{docker: docker.WithWrapper(""), lab: "demo"}
 		err := k.wake(t.Context(), docker.Container{ID: "1", Name: "n", Running: true, Status: "running"}, func(string) {})
 		var e *lab.Error
 		if !errors.As(err, &e) || e.Code != "stuck" || e.Cure == "" || !strings.Contains(err.Error(), "no freezer") {

@@ -67,7 +67,7 @@ func newSeedEngine(t *testing.T) (k *Kind, dir string, images []lab.Image) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("STATE", dir)
 	images = []lab.Image{{Ref: "a:1", Digest: "sha256:a", Archive: filepath.Join(dir, "a.tar")}, {Ref: "b:1", Digest: "sha256:b", Archive: filepath.Join(dir, "b.tar")}}
-	return NewKind(&state.Dir{Lab: "demo", Path: dir}, docker.New(), Host{}), dir, images
+	return NewKind(&state.Dir{Lab: "demo", Path: dir}, docker.WithWrapper(""), Host{}), dir, images
 }
 
 func discard(string) {}
