@@ -189,6 +189,7 @@ func plainObject(o *unstructured.Unstructured) map[string]any {
 		{"metadata", "managedFields"},
 		{"metadata", "annotations", "deployment.kubernetes.io/revision"},
 		{"metadata", "annotations", "argocd.argoproj.io/tracking-id"},
+		{"metadata", "annotations", "argocd.argoproj.io/installation-id"},
 		{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"},
 		{"metadata", "annotations", "meta.helm.sh/release-name"},
 		{"metadata", "annotations", "meta.helm.sh/release-namespace"},

@@ -181,12 +181,27 @@ func (g *Gitea) push(ctx context.Context, s State, tree Tree, message string) (P
 	res, err := r.Push(ctx, tree, message)
 	var known *lab.Error
 	if err != nil && !errors.As(err, &known) && ctx.Err() == nil { // usually a branch protection rule
-		err = &lab.Error{
+		e := &lab.Error{
 			Exit: lab.ExitFailed, Code: "forge", Message: err.Error(), Details: []string{"nothing was pushed"}, Err: err,
 			Cure: "see the branch protection in " + strings.TrimSuffix(g.hostURL(s), ".git") + "/settings (lab creds forge), then lab up",
 		}
+		if g.archived(ctx, s) { // git prints the status of the answer alone
+			e.Message, e.Err = "repository "+g.repository+" of the forge is archived", nil
+			e.Cure = "unarchive it in " + strings.TrimSuffix(g.hostURL(s), ".git") + "/settings (lab creds forge), then lab up"
+		}
+		err = e
 	}
 	return res, err
+}
+
+// archived reports whether the repository is known to be read-only.
+func (g *Gitea) archived(ctx context.Context, s State) bool {
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return false
+	}
+	repo, _, err := api.GetRepo(g.creds.User, g.repository)
+	return err == nil && repo.Archived
 }
 
 // Pull pulls commits of others into the working tree; see Remote.Pull.

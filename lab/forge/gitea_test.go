@@ -37,7 +37,7 @@ func scripted(t *testing.T, inspect string) (*Gitea, string) {
 		}
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	return NewGitea("demo", docker.New(), Credentials{User: "lab", Password: "p"}, WithPatience(200*time.Millisecond)), asked
+	return NewGitea("demo", docker.New(), Credentials{User: "lab", Password: "p"}, WithPatience(10*time.Second)), asked
 }
 
 // described returns docker's description of the lab's forge, published at a server's address.
@@ -62,6 +62,7 @@ func TestSilence(t *testing.T) {
 	charts := []lab.Chart{{Name: "demo", Version: "1.0.0", Digest: "sha256:0"}}
 	for status, cure := range map[string]string{"running": "docker restart lab-demo-forge, then lab up", "paused": "lab up unpauses it"} {
 		g, _ := scripted(t, described(s, "running"))
+		g.patience = 200 * time.Millisecond
 		file := filepath.Join(filepath.SplitList(os.Getenv("PATH"))[0], "described")
 		for name, call := range map[string]func(ctx context.Context) error{
 			"push": func(ctx context.Context) error { _, err := g.Push(ctx, tree, "x"); return err },
