@@ -163,7 +163,7 @@ func exampleReloader(t *testing.T, l *testLab) {
 	loadReloader(t, lab.KindName(l.name, "dev")+"-control-plane")
 	l.edit("clusters/dev/cluster.yaml", "reloader: false", "reloader: true")
 	l.must("generate")
-	l.must("up")
+	l.must("up", "--trust") // lab asks docker.io for the image
 	l.converged(2, 9)
 	l.hasVariable("dashboard", "DASHBOARD_BANNER=first")
 	auth := deployment(t, l, "auth", "auth").Generation
