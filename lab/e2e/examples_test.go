@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
+	"homelab/lab/ui"
 )
 
 // newExamples returns a lab with the worked examples as its estate.
@@ -158,12 +159,26 @@ func loadReloader(t *testing.T, node string) {
 ctr --namespace=k8s.io images import --local --snapshotter="${snapshotter:-overlayfs}" /reloader.tar && rm /reloader.tar`)
 }
 
+// settled waits for an application that lab does not wait for, as no source has its image.
+func (l *testLab) settled(name string) {
+	l.t.Helper()
+	eventually(l.t, 2*time.Minute, func() error {
+		apps := decode[ui.Status](l, "status").Applications
+		i := slices.IndexFunc(apps, func(a lab.Application) bool { return a.Name == name })
+		if i < 0 || !apps[i].Converged() {
+			return fmt.Errorf("%s has not converged: %+v", name, apps)
+		}
+		return nil
+	})
+}
+
 // exampleReloader enables the reloader and changes a ConfigMap in Git: only the Deployment that reads it restarts.
 func exampleReloader(t *testing.T, l *testLab) {
 	loadReloader(t, lab.KindName(l.name, "dev")+"-control-plane")
 	l.edit("clusters/dev/cluster.yaml", "reloader: false", "reloader: true")
 	l.must("generate")
 	l.must("up", "--trust") // lab asks docker.io for the image
+	l.settled("dev-reloader")
 	l.converged(2, 9)
 	l.hasVariable("dashboard", "DASHBOARD_BANNER=first")
 	auth := deployment(t, l, "auth", "auth").Generation
@@ -173,6 +188,7 @@ func exampleReloader(t *testing.T, l *testLab) {
 	if after := deployment(t, l, "auth", "auth").Generation; after != auth {
 		t.Errorf("auth is at generation %d, was at %d", after, auth)
 	}
+	l.settled("dev-reloader")
 	l.converged(2, 9)
 	l.checkIdle()
 }
