@@ -75,6 +75,9 @@ type Hub struct {
 	Names        Names
 }
 
+// Guest reports whether lab attached a cluster.
+func (h Hub) Guest(cluster string) bool { return h.Attached != nil && h.Attached(cluster) }
+
 // Names maps the engine's names to those of the estate.
 type Names struct {
 	Addons   map[string]string // application set -> addon

@@ -52,6 +52,8 @@ type ArgoCD struct {
 	// reach connects to a cluster to include pod states in errors; nil disables that.
 	reach func(cluster string) (*rest.Config, error)
 	// chartVersion returns the version of a chart in the estate by its path; may be nil.
+	// attached reports whether lab attached a cluster; nil means none is.
+	attached     func(cluster string) bool
 	chartVersion func(path string) string
 	names        aliases
 }
@@ -73,6 +75,11 @@ func WithReach(reach func(cluster string) (*rest.Config, error)) Option {
 
 // WithNamespace sets Argo CD's namespace.
 func WithNamespace(name string) Option { return func(a *ArgoCD) { a.namespace = name } }
+
+// WithAttached sets the lookup of whether lab attached a cluster, which may have an Argo CD of its owner's.
+func WithAttached(attached func(cluster string) bool) Option {
+	return func(a *ArgoCD) { a.attached = attached }
+}
 
 // WithChartVersion sets the lookup of versions of charts in the estate by folder ("charts/identity"); it returns "" for other folders.
 func WithChartVersion(version func(path string) string) Option {

@@ -32,7 +32,7 @@ func Definition(namespace string) engine.Definition {
 		},
 		Inputs: Inputs,
 		Connect: func(h engine.Hub) (engine.Engine, error) {
-			a, err := New(h.Lab, h.Config, WithNamespace(namespace), WithReach(h.Reach), WithChartVersion(h.ChartVersion), WithNames(h.Names))
+			a, err := New(h.Lab, h.Config, WithNamespace(namespace), WithReach(h.Reach), WithAttached(h.Guest), WithChartVersion(h.ChartVersion), WithNames(h.Names))
 			if err != nil {
 				return nil, err
 			}

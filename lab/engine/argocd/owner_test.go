@@ -44,7 +44,7 @@ func attachedEdge(t *testing.T) (a *ArgoCD, hub *cluster, edge *kubetest.Cluster
 	hers = edge.Versions(t)
 	edge.Create(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab-system, creationTimestamp: \"2026-11-01T00:00:00Z\", labels: {lab.homelab/name: homelab}}\n")
 	edge.Create(t, "", "apiVersion: v1\nkind: Secret\nmetadata: {name: argocd-manager-token, namespace: lab-system, labels: {lab.homelab/name: homelab}}\ndata: {token: c2VjcmV0, ca.crt: UEVN}\n")
-	a.connect = func(*rest.Config) (kube.Clients, error) { return edge.Clients(), nil }
+	a.connect, a.attached = func(*rest.Config) (kube.Clients, error) { return edge.Clients(), nil }, func(cluster string) bool { return cluster == "edge" }
 	if _, err := a.Register(t.Context(), lab.Registration{Cluster: "edge", Server: "https://edge"}, &rest.Config{}); err != nil {
 		t.Fatal(err)
 	}

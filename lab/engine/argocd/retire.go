@@ -101,7 +101,7 @@ func (a *ArgoCD) Retire(ctx context.Context, spokes map[string]*rest.Config, p l
 	}
 	return kube.Retirement{
 		Title: "argo cd", Lab: a.lab, Namespace: a.namespace, Workloads: rel.Workloads, Installed: rel.Revision > 0, Access: a.access(), Namespaces: []string{a.namespace},
-		Traces: a.traces(v), Applied: func(spoke string) []kube.Object { return applied[spoke] },
+		Traces: a.traces(v), Applied: func(spoke string) []kube.Object { return applied[spoke] }, Attached: a.attached,
 		Kinds: kube.Definitions{Of: func(crd string) bool { return slices.Contains(definitions, crd) }, Release: releaseName, Namespace: a.namespace},
 		Uninstall: func(ctx context.Context) error {
 			if _, err := kube.ClearMutation(ctx, a.hub, a.replacesName(), a.lab); err != nil {

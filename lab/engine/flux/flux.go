@@ -43,9 +43,10 @@ var (
 type Flux struct {
 	lab       string
 	namespace string
-	cluster   string // that it runs on
-	home      string // cluster, if it manages that alone; empty if it is the hub's for all
-	attached  bool   // its cluster may have another Flux, of its owner's
+	cluster   string                    // that it runs on
+	home      string                    // cluster, if it manages that alone; empty if it is the hub's for all
+	attached  bool                      // its cluster may have another Flux, of its owner's
+	guest     func(cluster string) bool // whether lab attached a cluster; nil means none is
 	hub       kube.Clients
 	connect   func(*rest.Config) (kube.Clients, error)
 	release   releaser
@@ -70,7 +71,7 @@ func New(h engine.Hub, namespace string) (*Flux, error) {
 		return nil, err
 	}
 	return &Flux{
-		lab: h.Lab, cluster: h.Cluster, attached: h.Attached != nil && h.Attached(h.Cluster),
+		lab: h.Lab, cluster: h.Cluster, attached: h.Guest(h.Cluster), guest: h.Guest,
 		namespace: namespace, hub: c, connect: kube.Connect, release: release, reach: h.Reach,
 	}, nil
 }

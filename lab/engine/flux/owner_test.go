@@ -81,7 +81,7 @@ func TestBesideOwner(t *testing.T) {
 				edge := kubetest.Owned(t, kinds())
 				hers := edge.Versions(t)
 				edge.Create(t, "", attachedTo)
-				f.connect = func(*rest.Config) (kube.Clients, error) { return edge.Clients(), nil }
+				f.connect, f.guest = func(*rest.Config) (kube.Clients, error) { return edge.Clients(), nil }, func(cluster string) bool { return cluster == "edge" }
 				f.release = &fakeRelease{state: helm.State{Revision: 1, Status: "deployed"}}
 				if _, err := f.Register(t.Context(), lab.Registration{Cluster: "edge", Server: "https://edge"}, &rest.Config{}); err != nil {
 					t.Fatal(err)

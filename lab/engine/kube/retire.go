@@ -39,6 +39,7 @@ type Retirement struct {
 	Access     Access                      // in spokes
 	Traces     Traces
 	Applied    func(spoke string) []Object // what it applied in a spoke, or on the hub if spoke is empty
+	Attached   func(spoke string) bool     // whether lab attached that cluster, which has objects of its owner's; nil means it made all
 	// Leave removes anything else of the engine in a spoke, or on the hub if spoke is empty; may be nil.
 	Leave func(ctx context.Context, spoke string, c Clients) error
 }
@@ -70,7 +71,7 @@ func (r Retirement) Run(ctx context.Context, hub Clients, spokes map[string]Clie
 					return fmt.Errorf("cluster %s: %w", name, err)
 				}
 			}
-			if _, err := r.Traces.Erase(within, c, r.Applied(spoke)); err != nil {
+			if _, err := r.Traces.Erase(within, c, r.Applied(spoke), r.Attached != nil && r.Attached(spoke)); err != nil {
 				return fmt.Errorf("cluster %s: %w", name, err)
 			}
 			if spoke == "" {

@@ -83,7 +83,7 @@ var theWeb = []kube.Object{{Group: "apps", Kind: "Deployment", Namespace: "shop"
 func TestErase(t *testing.T) {
 	c := clusterOf(t, applied)
 	c.Writes()
-	if n, err := traces.Erase(t.Context(), c.Clients(), theWeb); err != nil || n != 2 {
+	if n, err := traces.Erase(t.Context(), c.Clients(), theWeb, true); err != nil || n != 2 {
 		t.Errorf("%d objects, %v", n, err)
 	}
 	web := c.Get(t, deployments, "shop", "web")
@@ -97,8 +97,19 @@ func TestErase(t *testing.T) {
 		t.Errorf("owned object: %v", has)
 	}
 	c.Writes()
-	if n, err := traces.Erase(t.Context(), c.Clients(), theWeb); err != nil || n != 0 || len(c.Writes()) != 0 {
+	if n, err := traces.Erase(t.Context(), c.Clients(), theWeb, true); err != nil || n != 0 || len(c.Writes()) != 0 {
 		t.Errorf("second: %d objects, %v", n, err)
+	}
+}
+
+// What existed before the lab came, such as kube-system, is the owner's only in an attached cluster.
+func TestEraseOlder(t *testing.T) {
+	for attached, want := range map[bool]int{false: 1, true: 0} {
+		c := clusterOf(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab-system, creationTimestamp: \"2026-11-02T00:00:00Z\"}\n")
+		c.Create(t, "", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop, uid: w, creationTimestamp: \"2026-11-01T00:00:00Z\", annotations: {gitops/id: \"7\"}}\n")
+		if n, err := traces.Erase(t.Context(), c.Clients(), theWeb, attached); err != nil || n != want {
+			t.Errorf("attached %t: %d objects, %v", attached, n, err)
+		}
 	}
 }
 
@@ -107,7 +118,7 @@ func TestEraseErrors(t *testing.T) {
 	for _, request := range []string{"list deployments", "patch deployments"} {
 		c := clusterOf(t, applied)
 		c.Refuse(request, broken)
-		if _, err := traces.Erase(t.Context(), c.Clients(), theWeb); !errors.Is(err, broken) {
+		if _, err := traces.Erase(t.Context(), c.Clients(), theWeb, true); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", request, err)
 		}
 	}
@@ -381,7 +392,7 @@ func TestEraseConflicts(t *testing.T) {
 			return true, nil, apierrors.NewConflict(deployments.GroupResource(), "web", errors.New("written by another"))
 		})
 		var e *lab.Error
-		if _, err := traces.Erase(t.Context(), c.Clients(), theWeb); !errors.As(err, &e) || e.Cure == "" {
+		if _, err := traces.Erase(t.Context(), c.Clients(), theWeb, true); !errors.As(err, &e) || e.Cure == "" {
 			t.Errorf("%v", err)
 		}
 	})

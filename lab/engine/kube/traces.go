@@ -53,11 +53,15 @@ type Traces struct {
 }
 
 // Erase removes the traces from the objects of a cluster that the lab's engine applied, and from those that controllers derived from them. It returns the number
-// of objects that had any. All other objects are left alone, whatever their traces: a cluster that lab did not make may have an engine of the same type.
-func (t Traces) Erase(ctx context.Context, c Clients, applied []Object) (int, error) {
-	came, err := attachedAt(ctx, c)
-	if err != nil {
-		return 0, err
+// of objects that had any. All other objects are left alone, whatever their traces: an attached cluster may have an engine of the same type, and objects whose
+// metadata names no engine and which existed before the lab came are its owner's.
+func (t Traces) Erase(ctx context.Context, c Clients, applied []Object, attached bool) (int, error) {
+	var came metav1.Time
+	if attached {
+		var err error
+		if came, err = attachedAt(ctx, c); err != nil {
+			return 0, err
+		}
 	}
 	of := origins{applied: map[Object]bool{}, came: came, owners: map[types.UID][]types.UID{}, own: map[types.UID]bool{}}
 	for _, o := range applied {
@@ -100,7 +104,7 @@ func attachedAt(ctx context.Context, c Clients) (metav1.Time, error) {
 // origins finds the objects that the lab's engine applied, and those derived from them.
 type origins struct {
 	applied map[Object]bool
-	came    metav1.Time // of the lab to the cluster
+	came    metav1.Time // of the lab to an attached cluster
 	owners  map[types.UID][]types.UID
 	own     map[types.UID]bool // applied by the lab's engine
 }
