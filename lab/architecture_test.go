@@ -24,7 +24,7 @@ const module = "homelab"
 var layers = [][]string{
 	{"lab"},
 	{"gitcommand"},
-	{"argo", "argv", "docker", "front", "gate", "informer", "interrupt", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "state", "trust", "ui"},
+	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "interrupt", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "state", "trust", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},

@@ -116,6 +116,15 @@ func (t EngineType) Title() string {
 	return map[EngineType]string{EngineArgoCD: "Argo CD", EngineFlux: "Flux"}[t]
 }
 
+// Shape is the deployment shape of Flux.
+type Shape string
+
+// The shapes.
+const (
+	ShapeHub        Shape = "hub"        // on the hub, managing every cluster
+	ShapeStandalone Shape = "standalone" // on every cluster, managing itself
+)
+
 // Provider is the provider of a cluster.
 type Provider string
 
@@ -157,6 +166,15 @@ type Cluster struct {
 
 	Positions map[string]Position
 }
+
+// KubeconfigSecret is a Secret on the hub with a spoke's kubeconfig, which Kustomizations and HelmReleases in its namespace refer to.
+type KubeconfigSecret struct {
+	Namespace, Name string
+	Key             string // "value" unless the estate sets another
+}
+
+// String returns NAMESPACE/NAME.
+func (k KubeconfigSecret) String() string { return k.Namespace + "/" + k.Name }
 
 // Position returns the position of a field by its dotted path ("spec.cloud.region"), or that of the file if the field is absent.
 func (c Cluster) Position(path string) Position { return lookup(c.Positions, c.File, path) }
@@ -232,7 +250,7 @@ type EngineSpec struct {
 	Type      EngineType     // DefaultEngine if empty in the file
 	Shape     Shape          // of Flux; hub by default
 	Namespace string         // of the engine and its ApplicationSets; empty for the default
-	Extra     []string       // controllers of Flux besides the default four: FluxImageReflector, FluxImageAutomation, FluxSourceWatcher
+	Extra     []string       // controllers of Flux besides the default four: flux.ImageReflector, flux.ImageAutomation, flux.SourceWatcher
 	Values    map[string]any // Helm values merged over lab's own
 }
 

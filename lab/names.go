@@ -53,6 +53,11 @@ const KubernetesVersion = "1.36"
 // RootFile is the path of the app of apps within an estate.
 const RootFile = AddonsDir + "/root.yaml"
 
+// FluxRootFile returns the path, within an estate, of the root manifest of a cluster's Flux, as in `flux bootstrap`.
+func FluxRootFile(cluster string) string {
+	return path.Join(ClustersDir, cluster, "flux-system", "gotk-sync.yaml")
+}
+
 // ClusterFile returns the path of a cluster's document within an estate.
 func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster, "cluster.yaml") }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 )
 
@@ -86,7 +87,7 @@ func (d *drafting) bridged(name string) bool {
 			continue
 		}
 		reg := d.registered(c)
-		if lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[name] == "" {
+		if flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[name] == "" {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/draft/fluxroot"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -122,12 +123,12 @@ func (d *drafting) adapt(l *lacks, r *fluxroot.Root) fluxset.Expansion {
 func (d *drafting) components(app fluxset.Application) {
 	hub := &d.estate.Clusters[0]
 	i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return fluxset.IsGenerator(o.Node) })
-	if i < 0 || slices.Contains(hub.Engine.Extra, lab.FluxSourceWatcher) {
+	if i < 0 || slices.Contains(hub.Engine.Extra, flux.SourceWatcher) {
 		return
 	}
-	hub.Engine.Extra = append(hub.Engine.Extra, lab.FluxSourceWatcher)
+	hub.Engine.Extra = append(hub.Engine.Extra, flux.SourceWatcher)
 	o := app.Objects[i]
-	d.note(Key{In: "cluster " + hub.Name, Name: "componentsExtra", Value: lab.FluxSourceWatcher, How: Found, At: lab.Position{File: o.File, Line: o.Line}})
+	d.note(Key{In: "cluster " + hub.Name, Name: "componentsExtra", Value: flux.SourceWatcher, How: Found, At: lab.Position{File: o.File, Line: o.Line}})
 }
 
 // namespacesOf records the namespaces that applications create and use.

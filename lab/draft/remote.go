@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/draft/fluxroot"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -57,7 +58,7 @@ func remoteName(k lab.KubeconfigSecret) string {
 		before = stem
 		stem = strings.Trim(accessWords.ReplaceAllString(stem, "$1$3"), "-.")
 	}
-	if in, ok := lab.FluxClusterOf(k.Namespace); ok && k.Name == lab.FluxKubeconfig {
+	if in, ok := flux.ClusterOf(k.Namespace); ok && k.Name == flux.ClusterKubeconfig {
 		return in
 	}
 	if stem == "" && !builtin(k.Namespace) {
@@ -67,9 +68,9 @@ func remoteName(k lab.KubeconfigSecret) string {
 }
 
 // scope returns the scope of a cluster's Flux.
-func (d *drafting) scope(cluster string) lab.FluxScope {
+func (d *drafting) scope(cluster string) flux.Scope {
 	if len(d.remotes) == 0 {
-		return lab.FluxScope{Home: cluster}
+		return flux.Scope{Home: cluster}
 	}
-	return lab.FluxScopeOf(cluster, d.estate.Clusters)
+	return flux.ScopeOf(cluster, d.estate.Clusters)
 }

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/cloud"
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/draft/manifest"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 )
 
@@ -80,9 +81,9 @@ func (d *drafting) seeds(roots []fluxroot.Root) (files, error) {
 		}
 	}
 	for of := range l.namespaces {
-		owner, _ := lab.FluxClusterOf(of.name)
+		owner, _ := flux.ClusterOf(of.name)
 		_, ofCluster := d.estate.Cluster(owner)
-		if ofCluster && of.cluster == "" || l.has[of] && !l.unsure[of] || builtin(of.name) && !(of.cluster != "" && of.name == lab.FluxNamespace) {
+		if ofCluster && of.cluster == "" || l.has[of] && !l.unsure[of] || builtin(of.name) && !(of.cluster != "" && of.name == flux.Namespace) {
 			delete(l.namespaces, of)
 		}
 	}
@@ -150,7 +151,7 @@ func first(a, b lab.Position) lab.Position {
 }
 
 func builtin(namespace string) bool {
-	return namespace == corev1.NamespaceDefault || namespace == lab.FluxNamespace || strings.HasPrefix(namespace, "kube-")
+	return namespace == corev1.NamespaceDefault || namespace == flux.Namespace || strings.HasPrefix(namespace, "kube-")
 }
 
 // expand follows a root through the repositories.
@@ -161,7 +162,7 @@ func (d *drafting) expand(r fluxroot.Root, l *lacks) fluxset.Expansion {
 		text += "---\n" + s.text()
 	}
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: text}.fs(), Scope: d.scope(r.Cluster), Extra: []string{lab.FluxSourceWatcher}, Artifacts: true,
+		FS: files{file: text}.fs(), Scope: d.scope(r.Cluster), Extra: []string{flux.SourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.Cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {
@@ -202,7 +203,7 @@ func (d *drafting) substituted(variable, cluster string) string {
 		return ""
 	}
 	reg := d.registered(c)
-	return lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[strings.Trim(strings.ReplaceAll(variable, "${quote}", ""), "${}")]
+	return flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[strings.Trim(strings.ReplaceAll(variable, "${quote}", ""), "${}")]
 }
 
 // secretWord matches names of secret values.

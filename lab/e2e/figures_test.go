@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/ui"
 )
 
@@ -88,7 +88,7 @@ func TestFigures(t *testing.T) {
 
 // memory records the memory of the hub's node and the engine's pods, in MiB.
 func (l *testLab) memory(f *figures, engine string) {
-	namespace := map[string]string{"argocd": "argocd", "flux": lab.FluxNamespace}[engine]
+	namespace := map[string]string{"argocd": "argocd", "flux": flux.Namespace}[engine]
 	pods := schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}
 	var list *unstructured.UnstructuredList
 	eventually(l.t, 3*time.Minute, func() error { // metrics of new pods are delayed

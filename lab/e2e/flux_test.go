@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/ui"
 )
 
@@ -68,7 +69,7 @@ func eachItsOwn(t *testing.T, l *testLab) {
 				t.Errorf("%s: %s targets another cluster", cluster, o.GetName())
 			}
 		}
-		pods, err := l.kube(cluster).CoreV1().Pods(lab.FluxNamespace).List(t.Context(), metav1.ListOptions{})
+		pods, err := l.kube(cluster).CoreV1().Pods(flux.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(pods.Items) != 4 {
 			t.Errorf("%s: %d pods of Flux, %v", cluster, len(pods.Items), err)
 		}
@@ -162,7 +163,7 @@ func (l *testLab) catalogue(t *testing.T) map[string]map[string]any {
 				t.Fatal(err)
 			}
 			for _, o := range list.Items {
-				if _, own := lab.FluxClusterOf(o.GetNamespace()); own { // read by the cluster's own Flux
+				if _, own := flux.ClusterOf(o.GetNamespace()); own { // read by the cluster's own Flux
 					continue
 				}
 				if ns := o.GetNamespace(); ns == "podinfo" || ns == "identity" || strings.Contains(o.GetName(), "metrics-server") || strings.Contains(o.GetName(), "metrics.k8s.io") {

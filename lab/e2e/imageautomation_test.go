@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/ui"
 )
 
@@ -54,8 +54,8 @@ func imageUp(t *testing.T, l *testLab) {
 	l.runs("flux, componentsExtra: [image-reflector-controller, image-automation-controller]")
 	l.must("up", "--fix")
 	l.converged(2, 4)
-	for _, controller := range []string{lab.FluxImageReflector, lab.FluxImageAutomation} {
-		d, err := l.kube("hub").AppsV1().Deployments(lab.FluxNamespace).Get(t.Context(), controller, metav1.GetOptions{})
+	for _, controller := range []string{flux.ImageReflector, flux.ImageAutomation} {
+		d, err := l.kube("hub").AppsV1().Deployments(flux.Namespace).Get(t.Context(), controller, metav1.GetOptions{})
 		if err != nil || d.Status.ReadyReplicas != 1 {
 			t.Errorf("%s: %+v, %v", controller, d.Status, err)
 		}
@@ -81,7 +81,7 @@ func imageCommitted(t *testing.T, l *testLab) {
 	}
 	push("1.0.0")
 	source, err := l.dynamic("hub").Resource(schema.GroupVersionResource{Group: "source.toolkit.fluxcd.io", Version: "v1", Resource: "gitrepositories"}).
-		Namespace(lab.FluxNamespace).Get(t.Context(), "flux-system", metav1.GetOptions{})
+		Namespace(flux.Namespace).Get(t.Context(), "flux-system", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func imageCommitted(t *testing.T, l *testLab) {
 		t.Fatal(err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "forge"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: login}}
-	if _, err := l.kube("hub").CoreV1().Secrets(lab.FluxNamespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := l.kube("hub").CoreV1().Secrets(flux.Namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.write("addons/image-updates/flux/updates.yaml", fmt.Sprintf(imageObjects, image))

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,7 +36,7 @@ var rootOf = map[lab.EngineType]struct {
 	namespace, name string
 }{
 	lab.EngineArgoCD: {schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}, "argocd", "addons"},
-	lab.EngineFlux:   {schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}, lab.FluxNamespace, lab.FluxNamespace},
+	lab.EngineFlux:   {schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}, flux.Namespace, flux.Namespace},
 }
 
 // beforeEngine is the number of stages that do not depend on the engine.

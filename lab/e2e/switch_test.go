@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/enginetest"
+	"homelab/lab/flux"
 )
 
 // namesOf are words in the objects of an engine, and in its traces in others.
@@ -39,10 +40,10 @@ func reshaped(t *testing.T, l *testLab) {
 	l.must("generate")
 	l.replaced(t, before, lab.EngineFlux, lab.EngineFlux, nil)
 	for _, cluster := range []string{"dev", "staging", "prod"} {
-		if left := enginetest.Naming(t, map[string]*rest.Config{cluster: l.rest(cluster)}, lab.FluxNamespace); len(left) > 0 {
+		if left := enginetest.Naming(t, map[string]*rest.Config{cluster: l.rest(cluster)}, flux.Namespace); len(left) > 0 {
 			t.Errorf("left of %s's own Flux:\n%s", cluster, strings.Join(left, "\n"))
 		}
-		if _, err := l.kube(cluster).CoreV1().Namespaces().Get(t.Context(), lab.FluxNamespaceOf(cluster), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := l.kube(cluster).CoreV1().Namespaces().Get(t.Context(), flux.NamespaceOf(cluster), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("%s still has its own namespace: %v", cluster, err)
 		}
 	}

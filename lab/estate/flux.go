@@ -14,6 +14,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/bridge"
 	"homelab/lab/estate/document"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -38,10 +39,10 @@ func (l *loader) chooseEngine() {
 			continue
 		}
 		switch c.Engine.Namespace {
-		case "", lab.FluxNamespace:
+		case "", flux.Namespace:
 			c.Engine.Namespace = ""
 		default:
-			l.at(c.Position("spec.engine.namespace"), "Flux runs in namespace "+lab.FluxNamespace, "leave it out")
+			l.at(c.Position("spec.engine.namespace"), "Flux runs in namespace "+flux.Namespace, "leave it out")
 		}
 	}
 }
@@ -55,11 +56,11 @@ func (l *loader) kubeconfigSecrets() {
 		const at = "spec.kubeconfigSecrets"
 		for i, k := range c.KubeconfigSecrets {
 			position := c.Position(fmt.Sprintf("%s[%d]", at, i))
-			owner, _ := lab.FluxClusterOf(k.Namespace)
+			owner, _ := flux.ClusterOf(k.Namespace)
 			switch other, twice := of[k.String()]; {
 			case twice:
 				l.at(position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, other), "remove one of the two")
-			case k.Name == lab.FluxKubeconfig && owner != "" && owner != c.Name:
+			case k.Name == flux.ClusterKubeconfig && owner != "" && owner != c.Name:
 				l.at(position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, owner), "leave it out")
 			}
 			of[k.String()] = c.Name
@@ -159,7 +160,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 	for _, c := range l.estate.Clusters {
 		env, _ := l.estate.Environment(c.Environment)
 		reg := bridge.Build(l.estate.Name, env, def, c, in)
-		vars[lab.FluxNamespaceOf(c.Name)] = lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
+		vars[flux.NamespaceOf(c.Name)] = flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
 	own := l.ownSource(cluster, in)
 	return fluxset.World{
@@ -173,7 +174,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 			return document.Nodes(c)
 		},
 		Vars: func(namespace, name string) map[string]string {
-			if name != lab.FluxVariables {
+			if name != flux.ClusterVars {
 				return nil
 			}
 			return vars[namespace]
@@ -210,8 +211,8 @@ func (l *loader) ownSource(cluster string, in bridge.Inputs) string {
 }
 
 // fluxScope returns the scope of the Flux on a cluster.
-func (l *loader) fluxScope(cluster string) lab.FluxScope {
-	scope := lab.FluxScopeOf(cluster, l.estate.Clusters)
+func (l *loader) fluxScope(cluster string) flux.Scope {
+	scope := flux.ScopeOf(cluster, l.estate.Clusters)
 	if l.estate.Hub().Engine.Everywhere() {
 		scope.Home, scope.Spokes = cluster, nil
 	}
@@ -303,7 +304,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		case r.Suspended:
 			g.Held = g.Held || g.LeftOut == ""
 			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")
-		case r.Source == "HelmRepository "+lab.FluxNamespace+"/charts" && r.URL == "":
+		case r.Source == "HelmRepository "+flux.Namespace+"/charts" && r.URL == "":
 			at := r.At
 			if version, pinned := addon.Version(c.Environment); version == r.Version {
 				at = pinned
@@ -312,7 +313,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		case r.URL == "" && mounted != nil:
 			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
 		case r.URL == "":
-			l.addProblem(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + lab.FluxNamespace})
+			l.addProblem(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + flux.Namespace})
 		case r.Folder != "":
 			fsys, dir, err := w.Repository(r.URL, r.Revision)
 			var absent *fluxset.Absent

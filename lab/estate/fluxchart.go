@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate/document"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 )
@@ -49,7 +50,7 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	}
 	for _, object := range of.Read {
 		kind, namespace, name := render.Split(object)
-		if kind == "Namespace" || namespace == lab.FluxNamespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
+		if kind == "Namespace" || namespace == flux.Namespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
 			continue
 		}
 		var by []string

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -24,9 +25,9 @@ func isImage(n *yaml.Node) bool {
 // imageController returns Flux's controller for an object of image automation.
 func imageController(n *yaml.Node) string {
 	if strict.Text(n, "kind") == "ImageUpdateAutomation" {
-		return lab.FluxImageAutomation
+		return flux.ImageAutomation
 	}
-	return lab.FluxImageReflector
+	return flux.ImageReflector
 }
 
 func isOperator(n *yaml.Node) bool {

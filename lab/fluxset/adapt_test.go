@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -135,7 +135,7 @@ func expandWith(root string, files map[string]string, extra ...string) Expansion
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	return Expand(World{
-		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(root)}}, Scope: lab.FluxScope{Home: "prod"}, Extra: extra,
+		FS: fstest.MapFS{"root.yaml": &fstest.MapFile{Data: []byte(root)}}, Scope: flux.Scope{Home: "prod"}, Extra: extra,
 		Vars: func(string, string) map[string]string { return nil },
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			switch {
@@ -225,7 +225,7 @@ func TestOutdated(t *testing.T) {
 		"cluster/a.yaml": {Data: []byte("apiVersion: helm.toolkit.fluxcd.io/v2beta1\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n")},
 	}
 	x := Expand(World{
-		FS: fsys, Scope: lab.FluxScope{Home: "prod"}, Vars: func(string, string) map[string]string { return nil },
+		FS: fsys, Scope: flux.Scope{Home: "prod"}, Vars: func(string, string) map[string]string { return nil },
 		Repository: func(string, string) (fs.FS, string, error) { return fsys, "", nil },
 	}, "root.yaml")
 	want := "cluster/a.yaml:1: HelmRelease web is of helm.toolkit.fluxcd.io/v2beta1, which Flux no longer serves: write helm.toolkit.fluxcd.io/v2"

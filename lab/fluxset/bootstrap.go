@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -121,7 +122,7 @@ func sourceOf(fsys fs.FS, cluster string) string {
 	root := lab.FluxRootFile(cluster)
 	data, err := fs.ReadFile(fsys, root)
 	if err != nil {
-		return lab.FluxNamespace
+		return flux.Namespace
 	}
 	docs, _ := strict.Parse(root, data)
 	for _, doc := range docs {
@@ -133,5 +134,5 @@ func sourceOf(fsys fs.FS, cluster string) string {
 			return name
 		}
 	}
-	return lab.FluxNamespace
+	return flux.Namespace
 }

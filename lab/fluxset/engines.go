@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -36,7 +37,7 @@ func WithoutFlux() Patch {
 
 // withoutFormerFlux returns the patch that deletes old manifests of Flux.
 func withoutFormerFlux() Patch {
-	return Patch{Target: map[string]string{"labelSelector": instanceOf + "=" + lab.FluxNamespace + "," + versionOf + ",!" + partOf}, Patch: Deleted}
+	return Patch{Target: map[string]string{"labelSelector": instanceOf + "=" + flux.Namespace + "," + versionOf + ",!" + partOf}, Patch: Deleted}
 }
 
 func isPartOfFlux(n *yaml.Node) bool {
@@ -45,7 +46,7 @@ func isPartOfFlux(n *yaml.Node) bool {
 
 func isPartOfFormerFlux(n *yaml.Node) bool {
 	labels := strict.Get(n, "metadata", "labels")
-	return strict.Text(labels, partOf) == "" && strict.Text(labels, instanceOf) == lab.FluxNamespace && strict.Get(labels, versionOf) != nil
+	return strict.Text(labels, partOf) == "" && strict.Text(labels, instanceOf) == flux.Namespace && strict.Get(labels, versionOf) != nil
 }
 
 // installsFlux reports whether manifests install Flux, and are not just about it.

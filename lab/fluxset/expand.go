@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -28,7 +29,7 @@ const (
 // World is the environment of Kustomizations.
 type World struct {
 	FS         fs.FS                                                          // the estate
-	Scope      lab.FluxScope                                                  // clusters of the Kustomizations
+	Scope      flux.Scope                                                     // clusters of the Kustomizations
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
 	Extra      []string                                                       // Flux's additional controllers

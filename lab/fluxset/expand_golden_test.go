@@ -10,14 +10,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/golden"
 	"homelab/lab/strict"
 )
 
 // options are the lines above the files of a case.
 type options struct {
-	Scope     lab.FluxScope
+	Scope     flux.Scope
 	Extra     []string
 	Artifacts bool
 	Foreign   []string                     // clusters that define kinds by themselves

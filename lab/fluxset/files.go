@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -72,7 +73,7 @@ func Files(fsys fs.FS, clusters []lab.Cluster) (map[string]string, error) {
 		}
 		resources := []string{}
 		if c.runs() {
-			resources = append(resources, lab.FluxNamespace)
+			resources = append(resources, flux.Namespace)
 		}
 		var err error
 		switch {
@@ -156,7 +157,7 @@ func release(fsys fs.FS, addon string) (found, kept bool, err error) {
 		}
 		for _, doc := range docs {
 			if strict.Text(doc, "kind") == "HelmRelease" {
-				found, kept = true, kept || strict.Text(doc, "metadata", "annotations", lab.FluxPrune) == "disabled"
+				found, kept = true, kept || strict.Text(doc, "metadata", "annotations", flux.Prune) == "disabled"
 			}
 		}
 	}
@@ -218,13 +219,13 @@ func kustomization(fsys fs.FS, c target, addon string, release bool) (string, er
 		k.Patches = append(k.Patches, patch{Path: up + pin})
 	}
 	if release {
-		k.Namespace = lab.FluxNamespaceOf(c.Name)
+		k.Namespace = flux.NamespaceOf(c.Name)
 		k.Configurations = []string{"../../../" + path.Base(namesFile)}
 		k.layers(fsys, c.Cluster, addon)
 		if !c.runs() {
 			k.Patches = append(k.Patches, patch{
 				Target: map[string]string{"kind": "HelmRelease"},
-				Patch:  "- op: add\n  path: /spec/kubeConfig\n  value: {secretRef: {name: " + lab.FluxKubeconfig + "}}\n",
+				Patch:  "- op: add\n  path: /spec/kubeConfig\n  value: {secretRef: {name: " + flux.ClusterKubeconfig + "}}\n",
 			})
 		}
 	}
@@ -243,9 +244,9 @@ func exists(fsys fs.FS, name string) bool {
 func application(c target, addon string, release bool) kustomizev1.Kustomization {
 	k := kustomizev1.Kustomization{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind},
-		ObjectMeta: metav1.ObjectMeta{Name: addon, Namespace: lab.FluxNamespaceOf(c.Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: addon, Namespace: flux.NamespaceOf(c.Name)},
 		Spec: kustomizev1.KustomizationSpec{
-			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: c.source, Namespace: lab.FluxNamespace},
+			SourceRef:     kustomizev1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: c.source, Namespace: flux.Namespace},
 			Path:          "./" + path.Join(lab.ClustersDir, c.Name, "addons", addon),
 			Interval:      metav1.Duration{Duration: interval},
 			RetryInterval: &metav1.Duration{Duration: retry},
@@ -254,12 +255,12 @@ func application(c target, addon string, release bool) kustomizev1.Kustomization
 			Wait:          true,
 			PostBuild: &kustomizev1.PostBuild{
 				Substitute:     map[string]string{"quote": `"`}, // keeps numbers strings: ${quote}${aws_account_id}${quote}
-				SubstituteFrom: []kustomizev1.SubstituteReference{{Kind: "ConfigMap", Name: lab.FluxVariables}},
+				SubstituteFrom: []kustomizev1.SubstituteReference{{Kind: "ConfigMap", Name: flux.ClusterVars}},
 			},
 		},
 	}
 	if !release && !c.runs() {
-		k.Spec.KubeConfig = &meta.KubeConfigReference{SecretRef: &meta.SecretKeyReference{Name: lab.FluxKubeconfig}}
+		k.Spec.KubeConfig = &meta.KubeConfigReference{SecretRef: &meta.SecretKeyReference{Name: flux.ClusterKubeconfig}}
 	}
 	return k
 }

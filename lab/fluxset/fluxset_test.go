@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -74,7 +75,7 @@ func world(fsys fs.FS) World {
 	return World{
 		FS: fsys,
 		Vars: func(namespace, name string) map[string]string {
-			if namespace != "cluster-prod" && namespace != "cluster-hub" || name != lab.FluxVariables {
+			if namespace != "cluster-prod" && namespace != "cluster-hub" || name != flux.ClusterVars {
 				return nil
 			}
 			return map[string]string{"region": namespace}

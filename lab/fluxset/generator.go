@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -101,7 +101,7 @@ func (x *expander) generated(source, name string, depth int) (tree, error) {
 	if err != nil {
 		return tree{}, err
 	}
-	if !slices.Contains(x.Extra, lab.FluxSourceWatcher) {
+	if !slices.Contains(x.Extra, flux.SourceWatcher) {
 		return tree{}, fmt.Errorf("ArtifactGenerator %s needs source-watcher, which is not installed: spec.engine.componentsExtra of the hub", strict.Text(o.of, "metadata", "name"))
 	}
 	files := fstest.MapFS{}

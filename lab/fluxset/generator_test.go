@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -55,7 +55,7 @@ func TestGenerated(t *testing.T) {
 				fsys[name] = &fstest.MapFile{Data: []byte(text)}
 			}
 			x := &expander{
-				World:     World{Extra: []string{lab.FluxSourceWatcher}, Repository: func(string, string) (fs.FS, string, error) { return fsys, "../fleet", nil }},
+				World:     World{Extra: []string{flux.SourceWatcher}, Repository: func(string, string) (fs.FS, string, error) { return fsys, "../fleet", nil }},
 				Expansion: Expansion{Sources: map[string]string{"GitRepository flux-system/flux-system": "https://example.com/fleet"}},
 				origins:   &origins{of: nil, files: map[string]fs.FS{}, made: map[string]tree{}},
 			}
@@ -112,7 +112,7 @@ func TestExpandGenerated(t *testing.T) {
 		"apps/prod/Red/live/red.yaml":  manifestOf("red"),
 	}
 	got, objects := map[string]string{}, map[string]string{}
-	for _, a := range expandWith(foreignRoot, files, lab.FluxSourceWatcher).Applications {
+	for _, a := range expandWith(foreignRoot, files, flux.SourceWatcher).Applications {
 		got[a.Name] = a.LeftOut
 		if a.Elsewhere != "" {
 			got[a.Name] = "elsewhere: " + a.Elsewhere
@@ -141,13 +141,13 @@ func TestExpandGenerated(t *testing.T) {
 		t.Errorf("%q", objects)
 	}
 	files["cluster/a.yaml"] = strings.Replace(files["cluster/a.yaml"], "{url: https://example.com/far}", "{url: https://example.com/far, secretRef: {name: key}}", 1)
-	for _, a := range expandWith(foreignRoot, files, lab.FluxSourceWatcher).Applications {
+	for _, a := range expandWith(foreignRoot, files, flux.SourceWatcher).Applications {
 		if a.Name == "far" && a.LeftOut != "GitRepository flux-system/far needs Secret key, which is missing" {
 			t.Errorf("%q", a.LeftOut)
 		}
 	}
 	including := strings.Replace(foreignRoot, "ref: {branch: main}", "ref: {branch: main}, include: [{repository: {name: far}}]", 1)
-	for _, a := range expandWith(including, files, lab.FluxSourceWatcher).Applications {
+	for _, a := range expandWith(including, files, flux.SourceWatcher).Applications {
 		if a.Name == "team-red-live" && a.LeftOut != "GitRepository flux-system/flux-system includes other repositories, which is not supported: spec.include" {
 			t.Errorf("%q", a.LeftOut)
 		}

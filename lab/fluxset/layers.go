@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -53,7 +54,7 @@ func (k *folder) layers(fsys fs.FS, c lab.Cluster, addon string) {
 		return
 	}
 	// The name has a digest of the variables: a change creates a new ConfigMap and upgrades the release atomically.
-	bridge := configMap{Name: bridgeName(addon) + "${" + lab.FluxDigest + "}", Files: []string{bridgeKey + "=" + up + BridgeFile(addon)}, Options: map[string]any{"immutable": true}}
+	bridge := configMap{Name: bridgeName(addon) + "${" + flux.VarsDigest + "}", Files: []string{bridgeKey + "=" + up + BridgeFile(addon)}, Options: map[string]any{"immutable": true}}
 	values.Options = asIs
 	k.Generator = []configMap{values, bridge}
 	for _, d := range documentsOf(fsys, addon) {

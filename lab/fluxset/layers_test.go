@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -25,7 +25,7 @@ func TestBridgeLayer(t *testing.T) {
 				w.Vars = func(namespace, name string) map[string]string {
 					m := vars(namespace, name)
 					if m != nil {
-						m[lab.FluxDigest] = namespace + digest
+						m[flux.VarsDigest] = namespace + digest
 					}
 					return m
 				}
@@ -92,7 +92,7 @@ func TestBridgeProblems(t *testing.T) {
 			if len(problems) == 0 {
 				w := world(fsys)
 				w.Vars = func(string, string) map[string]string {
-					return map[string]string{"region": "eu", lab.FluxDigest: "1", "odd": "y: z"}
+					return map[string]string{"region": "eu", flux.VarsDigest: "1", "odd": "y: z"}
 				}
 				x := Expand(w, "clusters/hub/flux-system/gotk-sync.yaml")
 				problems = x.Problems

@@ -15,6 +15,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -60,7 +61,7 @@ func (x *expander) account(app *Application, doc render.Document) {
 	if secret := strict.Text(spec, "kubeConfig", "secretRef", "name"); secret != "" {
 		remote = x.Scope.ClusterOf(namespace, secret)
 	}
-	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == lab.FluxNamespace && strings.HasSuffix(name, "-controller") {
+	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == flux.Namespace && strings.HasSuffix(name, "-controller") {
 		return // exists: Flux's own, or in every namespace
 	}
 	r := Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}}
@@ -229,7 +230,7 @@ func (x *expander) applied(app *Application) {
 			app.stall(of + " is encrypted, and its key is missing")
 		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
 			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
-		case IsGenerator(o.Node) && !slices.Contains(x.Extra, lab.FluxSourceWatcher):
+		case IsGenerator(o.Node) && !slices.Contains(x.Extra, flux.SourceWatcher):
 			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
 			app.stall(of + " is of Flux Operator, which lab does not install")

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -200,7 +201,7 @@ func (x *expander) remote(app *Application, o render.Document) string {
 		return ""
 	}
 	k := Kubeconfig{At: lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}, KubeconfigSecret: lab.KubeconfigSecret{
-		Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Key: cmp.Or(strict.Text(ref, "key"), lab.FluxKubeconfigKey),
+		Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Key: cmp.Or(strict.Text(ref, "key"), flux.KubeconfigKey),
 	}}
 	app.Kubeconfigs = append(app.Kubeconfigs, k)
 	return cmp.Or(x.Scope.ClusterOf(k.Namespace, k.Name), k.String())

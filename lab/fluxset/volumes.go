@@ -9,8 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -115,7 +115,7 @@ func (x Expansion) Unready(a Application, r Release, objects []render.Document, 
 func (x *expander) lacks(u *Undefined, a Application, o render.Document, d definers) bool {
 	for _, object := range render.Reads([]render.Document{o}, "").Read {
 		kind, namespace, name := render.Split(object)
-		if kind == "Namespace" || namespace == lab.FluxNamespace || x.Has(Read{Kind: kind, Namespace: namespace, Name: name, Cluster: a.Remote}) {
+		if kind == "Namespace" || namespace == flux.Namespace || x.Has(Read{Kind: kind, Namespace: namespace, Name: name, Cluster: a.Remote}) {
 			continue
 		}
 		u.Why += ", whose " + object + " nothing available creates"

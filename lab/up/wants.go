@@ -17,6 +17,7 @@ import (
 	"homelab/lab/bridge"
 	"homelab/lab/cluster"
 	"homelab/lab/engine"
+	"homelab/lab/flux"
 	"homelab/lab/forge"
 	"homelab/lab/front"
 	"homelab/lab/gate"
@@ -89,7 +90,7 @@ func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 // writes reports whether the engine commits to the forge: Flux's image automation does, with the credentials of the
 // source that it reads.
 func (l *Lab) writes() bool {
-	return slices.Contains(l.Estate.Hub().Engine.Extra, lab.FluxImageAutomation)
+	return slices.Contains(l.Estate.Hub().Engine.Extra, flux.ImageAutomation)
 }
 
 // engineInputs returns the digest of the inputs of a cluster's engine, or observed if its chart is not available locally.

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/draft/manifest"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -105,10 +106,10 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 	}
 	for _, k := range s.kustomizations {
 		dir := k.syncs()
-		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && (path.Base(path.Dir(k.file)) != lab.FluxNamespace || k.ofArtifact()) {
+		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && (path.Base(path.Dir(k.file)) != flux.Namespace || k.ofArtifact()) {
 			continue
 		}
-		r := Root{Repo: k.repo, Dir: dir, At: k.at, Name: cmp.Or(strict.Text(k.node, "metadata", "name"), lab.FluxNamespace), Spec: k.built()}
+		r := Root{Repo: k.repo, Dir: dir, At: k.at, Name: cmp.Or(strict.Text(k.node, "metadata", "name"), flux.Namespace), Spec: k.built()}
 		for _, g := range s.repositories {
 			if strict.Text(g.node, "metadata", "name") == strict.Text(r.Spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
 				r.reads(g.node)
@@ -126,7 +127,7 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 		if sync == nil || !fs.ValidPath(dir) {
 			continue
 		}
-		name := cmp.Or(strict.Text(sync, "name"), lab.FluxNamespace)
+		name := cmp.Or(strict.Text(sync, "name"), flux.Namespace)
 		r := Root{Repo: i.repo, Dir: dir, At: i.at, Name: name, Spec: i.instance(name)}
 		kind := strict.Text(sync, "kind")
 		if kind == "GitRepository" {
@@ -149,14 +150,14 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 		for _, k := range s.kustomizations {
 			parts := strings.Split(path.Dir(k.file), "/")
 			if i := slices.Index(parts, lab.ClustersDir); i >= 0 && i+1 < len(parts) {
-				add(Root{Repo: k.repo, Dir: path.Join(parts[:i+2]...), At: k.at, Name: lab.FluxNamespace})
+				add(Root{Repo: k.repo, Dir: path.Join(parts[:i+2]...), At: k.at, Name: flux.Namespace})
 			}
 		}
 	}
 	if len(list) == 0 {
 		for _, k := range s.kustomizations {
 			if dir := path.Dir(k.file); !s.leadsTo(k) && strict.Get(k.node, "spec", "sourceRef") != nil { // no patch
-				add(Root{Repo: k.repo, Dir: dir, At: k.at, Name: lab.FluxNamespace})
+				add(Root{Repo: k.repo, Dir: dir, At: k.at, Name: flux.Namespace})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/draft/manifest"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -50,7 +51,7 @@ func (r *Root) Manifest(estate, after string) string {
 	}
 	spec.Add("patches", r.patches())
 	if after != "" {
-		spec.Add("dependsOn", []map[string]string{{"name": after, "namespace": lab.FluxNamespaceOf(r.Cluster)}})
+		spec.Add("dependsOn", []map[string]string{{"name": after, "namespace": flux.NamespaceOf(r.Cluster)}})
 	}
 	b.WriteString(object(kustomizeVersion, "Kustomization", r.Name, spec))
 	return b.String()
@@ -130,6 +131,6 @@ func reconcile(source, dir string) manifest.Mapping {
 
 func object(apiVersion, kind, name string, spec manifest.Mapping) string {
 	meta := manifest.Of("name", name)
-	meta.Add("namespace", lab.FluxNamespace)
+	meta.Add("namespace", flux.Namespace)
 	return manifest.Object(apiVersion, kind, *meta, spec)
 }

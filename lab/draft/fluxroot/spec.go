@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -113,7 +114,7 @@ func (s *Candidates) unsynced() []Root {
 			case e.IsDir() || i < 0 || i+1 >= len(parts) || !slices.Contains(render.Kustomizations, e.Name()):
 				return nil
 			}
-			r := Root{Repo: hr.repo, Dir: path.Join(parts[:i+2]...), At: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, Name: lab.FluxNamespace}
+			r := Root{Repo: hr.repo, Dir: path.Join(parts[:i+2]...), At: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, Name: flux.Namespace}
 			if !slices.ContainsFunc(list, func(o Root) bool { return o.Repo == r.Repo && o.Dir == r.Dir }) {
 				list = append(list, r)
 			}

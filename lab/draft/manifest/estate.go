@@ -4,6 +4,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 )
 
 // Origins return the comments on the values of an estate's document.
@@ -76,7 +77,7 @@ func secrets(all []lab.KubeconfigSecret, of Origins) *yaml.Node {
 	for _, k := range all {
 		m := Of("namespace", k.Namespace)
 		m.Add("name", k.Name)
-		if k.Key != lab.FluxKubeconfigKey {
+		if k.Key != flux.KubeconfigKey {
 			m.Add("key", k.Key)
 		}
 		m.Node.Style, m.Node.LineComment = yaml.FlowStyle, of.Secret(k)

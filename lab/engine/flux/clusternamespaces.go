@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // ensureClusterNamespaces creates the namespaces of unregistered clusters of the estate: a root with objects for a missing namespace applies nothing at all. It reports whether
@@ -20,7 +21,7 @@ import (
 func (f *Flux) ensureClusterNamespaces(ctx context.Context, clusters []string) (bool, error) {
 	made := false
 	for _, c := range clusters {
-		ns := kube.Namespace{Name: lab.FluxNamespaceOf(c), Labels: f.labels(registration)}
+		ns := kube.Namespace{Name: flux.NamespaceOf(c), Labels: f.labels(registration)}
 		_, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, ns.Name, metav1.GetOptions{})
 		if err == nil {
 			continue
@@ -47,7 +48,7 @@ func (f *Flux) removeClusterNamespaces(ctx context.Context, clusters []string) (
 	}
 	cleared := false
 	for _, ns := range list.Items {
-		cluster, ok := lab.FluxClusterOf(ns.GetName())
+		cluster, ok := flux.ClusterOf(ns.GetName())
 		if !ok || slices.Contains(clusters, cluster) || ns.GetDeletionTimestamp() != nil {
 			continue
 		}

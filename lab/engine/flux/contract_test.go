@@ -16,6 +16,7 @@ import (
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // keptRelease is a release that is left alone if its inputs are the same.
@@ -33,7 +34,7 @@ func (r *keptRelease) Ensure(ctx context.Context, want helm.Release, p lab.Progr
 // The contract of engines on a simulated API, as far as it goes without Flux's controllers; with them, TestFluxContract.
 func TestContract(t *testing.T) {
 	hub, spoke := kubetest.New(t, kinds(), ownDefinitions).Live(t), kubetest.New(t, kinds()).Live(t)
-	f := &Flux{lab: "homelab", cluster: "hub", namespace: lab.FluxNamespace, hub: hub.Clients(), release: &keptRelease{}, connect: spoke.Connect}
+	f := &Flux{lab: "homelab", cluster: "hub", namespace: flux.Namespace, hub: hub.Clients(), release: &keptRelease{}, connect: spoke.Connect}
 	enginetest.Contract(t, enginetest.Subject{
 		Engine: f, Chart: lab.Chart{Name: "flux2", Version: "2.9.5"}, Values: map[string]any{"a": 1}, OtherValues: map[string]any{"a": 2},
 		Spoke: &rest.Config{}, Server: "https://spoke:6443",
@@ -43,7 +44,7 @@ func TestContract(t *testing.T) {
 		},
 		Root: engine.Root{Manifest: []byte(rootManifest)}, Revision: "one",
 		Off: func(t *testing.T) string { // no controller reads Git, which a departure would wait for
-			hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"suspend": true}})
+			hub.Patch(t, kustomizations, flux.Namespace, "flux-system", map[string]any{"spec": map[string]any{"suspend": true}})
 			return "one"
 		},
 		On: func(*testing.T) string { return "one" },

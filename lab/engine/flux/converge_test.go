@@ -17,6 +17,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // Times of reconciliation's requests, to an outdated source and to a failed object.
@@ -62,12 +63,12 @@ func TestWaitConvergedChanged(t *testing.T) {
 		f, hub, _ := newFake(t, source(newCommit)+layer("flux-system", "", newCommit)+layer("prod", "flux-system", newCommit)+below+releaseOf("prod", "podinfo")+charts)
 		step, done := waiting(t, f, hub, engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}, Changed: true})
 		step("patch helmrepositories charts", "patch gitrepositories flux-system")
-		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		answer(t, hub, gitRepositories, flux.Namespace, "flux-system")
 		step("patch kustomizations flux-system")
 		step()
-		answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+		answer(t, hub, kustomizations, flux.Namespace, "flux-system")
 		step("patch kustomizations prod")
-		answer(t, hub, kustomizations, lab.FluxNamespace, "prod")
+		answer(t, hub, kustomizations, flux.Namespace, "prod")
 		step("patch kustomizations podinfo")
 		answer(t, hub, kustomizations, "cluster-prod", "podinfo")
 		step("patch helmreleases podinfo")
@@ -92,9 +93,9 @@ func TestWaitConvergedBusy(t *testing.T) {
 		hub.Patch(t, kustomizations, "cluster-prod", "podinfo", busy)
 		step, done := waiting(t, f, hub, engine.Want{Changed: true})
 		step("patch gitrepositories flux-system")
-		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		answer(t, hub, gitRepositories, flux.Namespace, "flux-system")
 		step("patch kustomizations flux-system")
-		answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+		answer(t, hub, kustomizations, flux.Namespace, "flux-system")
 		step("patch kustomizations podinfo")
 		first := hub.Get(t, kustomizations, "cluster-prod", "podinfo").GetAnnotations()[requestedKey]
 		step()
@@ -116,10 +117,10 @@ func TestWaitConvergedAgain(t *testing.T) {
 		f, hub, _ := newFake(t, source(oldCommit)+layer("flux-system", "", oldCommit)+app("prod", "podinfo", oldCommit)+releaseOf("prod", "podinfo"))
 		step, done := waiting(t, f, hub, engine.Want{Revision: newCommit})
 		step("patch gitrepositories flux-system")
-		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		answer(t, hub, gitRepositories, flux.Namespace, "flux-system")
 		time.Sleep(fetchAgain)
 		hub.ClearActions()
-		if asked := hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").GetAnnotations()[requestedKey]; asked == "" {
+		if asked := hub.Get(t, gitRepositories, flux.Namespace, "flux-system").GetAnnotations()[requestedKey]; asked == "" {
 			t.Fatal("no second request")
 		}
 		at := func(r schema.GroupVersionResource, ns, name string, failure string) {
@@ -134,10 +135,10 @@ func TestWaitConvergedAgain(t *testing.T) {
 				answer(t, hub, r, ns, name)
 			}
 		}
-		hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", map[string]any{"status": map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + newCommit}}})
-		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		hub.Patch(t, gitRepositories, flux.Namespace, "flux-system", map[string]any{"status": map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + newCommit}}})
+		answer(t, hub, gitRepositories, flux.Namespace, "flux-system")
 		step("patch kustomizations flux-system")
-		at(kustomizations, lab.FluxNamespace, "flux-system", "")
+		at(kustomizations, flux.Namespace, "flux-system", "")
 		hub.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: x"))
 		step("patch kustomizations podinfo")
 		at(kustomizations, "cluster-prod", "podinfo", "BuildFailed: x")
@@ -362,9 +363,9 @@ func TestWaitConvergedLostRelease(t *testing.T) {
 		hub.Patch(t, kustomizations, "cluster-prod", "podinfo", checking)
 		step, done := waiting(t, f, hub, engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}})
 		step("patch gitrepositories flux-system")
-		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		answer(t, hub, gitRepositories, flux.Namespace, "flux-system")
 		step("patch kustomizations flux-system")
-		answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+		answer(t, hub, kustomizations, flux.Namespace, "flux-system")
 		step("patch kustomizations podinfo")
 		step("patch kustomizations podinfo")
 		hub.Create(t, "cluster-prod", releaseOf("prod", "podinfo"))

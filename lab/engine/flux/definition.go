@@ -8,6 +8,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
+	"homelab/lab/flux"
 )
 
 // chartComponent is the component name of Flux's chart.
@@ -39,7 +40,7 @@ func Standalone(namespace string) engine.Definition {
 
 // Definition returns the definition of Flux in a namespace; "" means Namespace. It has no UI: its port is the webhook receiver's.
 func Definition(namespace string) engine.Definition {
-	namespace = cmp.Or(namespace, lab.FluxNamespace)
+	namespace = cmp.Or(namespace, flux.Namespace)
 	return engine.Definition{
 		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
 		Kinds: []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},

@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/flux"
 )
 
 func testSettings(asked *[]string) engine.Settings {
@@ -63,7 +64,7 @@ func TestDefinition(t *testing.T) {
 		{Definition("mine").WebhookPath("hush"), fmt.Sprintf("/hook/%x", sha256.Sum256([]byte("hushlab-webhookmine")))},
 		{d.Service, "http://webhook-receiver.flux-system.svc"},
 		{d.Type, lab.EngineFlux},
-		{d.Namespace, lab.FluxNamespace},
+		{d.Namespace, flux.Namespace},
 		{d.UI, false},
 	} {
 		if c.got != c.want {
@@ -76,7 +77,7 @@ func TestDefinition(t *testing.T) {
 func TestValuesExtra(t *testing.T) {
 	var asked []string
 	s := testSettings(&asked)
-	s.Extra = []string{lab.FluxImageReflector}
+	s.Extra = []string{flux.ImageReflector}
 	values := Values(s, nil)
 	if got := at(values, "imageReflectionController", "image"); got != "host:5000/image-reflector-controller" {
 		t.Errorf("%v", got)
@@ -93,7 +94,7 @@ func TestValuesExtra(t *testing.T) {
 func TestValuesSourceWatcher(t *testing.T) {
 	var asked []string
 	s := testSettings(&asked)
-	s.Extra = []string{lab.FluxSourceWatcher}
+	s.Extra = []string{flux.SourceWatcher}
 	values := Values(s, nil)
 	for _, c := range []struct{ got, want any }{
 		{at(values, "sourceWatcher", "image"), "host:5000/source-watcher"},

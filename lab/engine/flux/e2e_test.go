@@ -47,7 +47,7 @@ func TestStandaloneFluxContract(t *testing.T) {
 	root := w.Read(t, "root.yaml")
 	s.Root.Own = map[string][]byte{"hub": []byte(root), "spoke": []byte(strings.Replace(root, "./clusters/hub", "./clusters/spoke", 1))}
 	s.Revoke = func(t *testing.T) {
-		if err := w.Client(t).CoreV1().Secrets("cluster-spoke").Delete(t.Context(), lab.FluxKubeconfig, metav1.DeleteOptions{}); err != nil {
+		if err := w.Client(t).CoreV1().Secrets("cluster-spoke").Delete(t.Context(), "cluster-kubeconfig", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

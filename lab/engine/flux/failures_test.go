@@ -19,6 +19,7 @@ import (
 	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // obliging answers all requests every second until ctx ends.
@@ -257,12 +258,12 @@ func TestApplyRootKept(t *testing.T) {
 	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []interface{ GetAnnotations() map[string]string }{hub.Get(t, gitRepositories, lab.FluxNamespace, "other"), hub.Get(t, kustomizations, lab.FluxNamespace, "flux-system")} {
+	for _, o := range []interface{ GetAnnotations() map[string]string }{hub.Get(t, gitRepositories, flux.Namespace, "other"), hub.Get(t, kustomizations, flux.Namespace, "flux-system")} {
 		if got := o.GetAnnotations()["kustomize.toolkit.fluxcd.io/reconcile"]; got != "disabled" {
 			t.Errorf("reconcile: %q", got)
 		}
 	}
-	if got := hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").GetAnnotations(); got["mine"] != "yes" || len(got) != 2 {
+	if got := hub.Get(t, gitRepositories, flux.Namespace, "flux-system").GetAnnotations(); got["mine"] != "yes" || len(got) != 2 {
 		t.Errorf("%q", got)
 	}
 }

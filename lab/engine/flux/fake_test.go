@@ -15,6 +15,7 @@ import (
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 const (
@@ -74,7 +75,7 @@ func newFake(t *testing.T, manifests ...string) (f *Flux, hub, spoke *kubetest.C
 	t.Helper()
 	hub, spoke = kubetest.New(t, kinds(), manifests...), kubetest.New(t, kinds())
 	f = &Flux{
-		lab: "homelab", namespace: lab.FluxNamespace, hub: hub.Clients(), release: &fakeRelease{},
+		lab: "homelab", namespace: flux.Namespace, hub: hub.Clients(), release: &fakeRelease{},
 		connect: func(*rest.Config) (kube.Clients, error) { return spoke.Clients(), nil },
 	}
 	return f, hub, spoke

@@ -17,6 +17,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // newFleet returns an in-memory hub and spoke prod, each with its own Flux.
@@ -25,7 +26,7 @@ func newFleet(t *testing.T, hubHas, prodHas string) (fleet *Fleet, hub, spoke *k
 	hub, spoke = kubetest.New(t, kinds(), hubHas), kubetest.New(t, kinds(), prodHas)
 	of := func(c *kubetest.Cluster, home string) *Flux {
 		return &Flux{
-			lab: "homelab", namespace: lab.FluxNamespace, home: home, hub: c.Clients(), release: &fakeRelease{},
+			lab: "homelab", namespace: flux.Namespace, home: home, hub: c.Clients(), release: &fakeRelease{},
 			connect: func(*rest.Config) (kube.Clients, error) { return c.Clients(), nil },
 		}
 	}
@@ -206,7 +207,7 @@ func TestFleetRegister(t *testing.T) {
 		t.Errorf("hub has variables of prod: %q", got)
 	}
 	for name, c := range map[string]*kubetest.Cluster{"hub": hub, "prod": spoke} {
-		o := c.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)
+		o := c.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig)
 		if kube.SecretField(o, "value") != "" {
 			t.Errorf("%s has credentials of prod", name)
 		}
@@ -230,7 +231,7 @@ func TestFleetRegister(t *testing.T) {
 	if why, err := fleet.Admits(t.Context(), "unknown", cfg); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
-	if err := spoke.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
+	if err := spoke.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), flux.ClusterVars, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "its variables are missing" || err != nil {
@@ -241,7 +242,7 @@ func TestFleetRegister(t *testing.T) {
 	}
 
 	// A recreated cluster has no registration.
-	if err := spoke.Resource(kube.Secrets).Namespace("cluster-prod").Delete(t.Context(), lab.FluxKubeconfig, metav1.DeleteOptions{}); err != nil {
+	if err := spoke.Resource(kube.Secrets).Namespace("cluster-prod").Delete(t.Context(), flux.ClusterKubeconfig, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "it is not registered there" || err != nil {
@@ -314,10 +315,10 @@ func TestFleetRoots(t *testing.T) {
 		}
 	}
 	for cluster, c := range map[string]*kubetest.Cluster{"hub": hub, "prod": spoke} {
-		if got := at(c.Get(t, kustomizations, lab.FluxNamespace, "flux-system").Object, "spec", "path"); got != "./clusters/"+cluster {
+		if got := at(c.Get(t, kustomizations, flux.Namespace, "flux-system").Object, "spec", "path"); got != "./clusters/"+cluster {
 			t.Errorf("%s starts from %v", cluster, got)
 		}
-		if got := c.Names(t, receivers, lab.FluxNamespace); len(got) != 1 {
+		if got := c.Names(t, receivers, flux.Namespace); len(got) != 1 {
 			t.Errorf("%s: receivers %q", cluster, got)
 		}
 	}
@@ -329,7 +330,7 @@ func TestFleetRoots(t *testing.T) {
 		want string
 	}{{[]*kubetest.Cluster{spoke}, "cluster prod: repository estate is gone"}, {[]*kubetest.Cluster{hub}, "repository estate is gone"}} {
 		for _, in := range c.in {
-			if err := in.Resource(kube.Secrets).Namespace(lab.FluxNamespace).Delete(t.Context(), "estate", metav1.DeleteOptions{}); err != nil {
+			if err := in.Resource(kube.Secrets).Namespace(flux.Namespace).Delete(t.Context(), "estate", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // guest installs Flux on a cluster that may already run one.
@@ -93,7 +94,7 @@ func (f *Flux) uninstall(ctx context.Context, cluster string, spoke *rest.Config
 	if err != nil {
 		return stays, err
 	}
-	for _, name := range []string{lab.FluxNamespaceOf(cluster), f.namespace} {
+	for _, name := range []string{flux.NamespaceOf(cluster), f.namespace} {
 		ns, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && ns.GetLabels()[lab.LabelName] != f.lab {
 			continue

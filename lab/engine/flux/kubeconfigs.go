@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // Labels of the copies of a spoke's kubeconfig, in Secrets that a mounted repository refers to.
@@ -43,17 +44,17 @@ func parseSecrets(text string) []lab.KubeconfigSecret {
 }
 
 // scope returns the clusters of Flux's Kustomizations, from the registrations.
-func (f *Flux) scope(ctx context.Context) (lab.FluxScope, error) {
+func (f *Flux) scope(ctx context.Context) (flux.Scope, error) {
 	if f.home != "" {
 		return f.scopeOf(nil), nil
 	}
 	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + registration})
 	if err != nil {
-		return lab.FluxScope{}, fmt.Errorf("registrations: %w", err)
+		return flux.Scope{}, fmt.Errorf("registrations: %w", err)
 	}
 	var known []engine.Registered
 	for i := range list.Items {
-		if o := &list.Items[i]; o.GetName() == lab.FluxKubeconfig {
+		if o := &list.Items[i]; o.GetName() == flux.ClusterKubeconfig {
 			known = append(known, f.registered(o))
 		}
 	}
@@ -61,15 +62,15 @@ func (f *Flux) scope(ctx context.Context) (lab.FluxScope, error) {
 }
 
 // scopeOf is scope for known registrations.
-func (f *Flux) scopeOf(known []engine.Registered) lab.FluxScope {
+func (f *Flux) scopeOf(known []engine.Registered) flux.Scope {
 	if f.home != "" {
-		return lab.FluxScope{Home: f.home, Rooted: f.attached}
+		return flux.Scope{Home: f.home, Rooted: f.attached}
 	}
 	var clusters []lab.Cluster
 	for _, r := range known {
 		clusters = append(clusters, lab.Cluster{Name: r.Cluster, KubeconfigSecrets: r.Secrets})
 	}
-	return lab.FluxScopeOf(f.cluster, clusters)
+	return flux.ScopeOf(f.cluster, clusters)
 }
 
 // kubeconfigs returns the copies of all clusters, by NAMESPACE/NAME.
@@ -89,16 +90,16 @@ func (f *Flux) kubeconfigs(ctx context.Context) (map[string]*unstructured.Unstru
 // copiesOf returns the Secrets of a registration other than lab's own.
 func copiesOf(cluster string, secrets []lab.KubeconfigSecret) []lab.KubeconfigSecret {
 	return slices.DeleteFunc(slices.Clone(secrets), func(k lab.KubeconfigSecret) bool {
-		return k.Namespace == lab.FluxNamespaceOf(cluster) && k.Name == lab.FluxKubeconfig
+		return k.Namespace == flux.NamespaceOf(cluster) && k.Name == flux.ClusterKubeconfig
 	})
 }
 
 // missingKubeconfig describes a copy that is missing or differs from a registration's Secret, or returns "".
 func missingKubeconfig(o *unstructured.Unstructured, secrets []lab.KubeconfigSecret, copies map[string]*unstructured.Unstructured) string {
-	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
+	cluster, _ := flux.ClusterOf(o.GetNamespace())
 	for _, k := range copiesOf(cluster, secrets) {
 		have := copies[k.String()]
-		if have == nil || kube.SecretField(have, k.Key) != kube.SecretField(o, lab.FluxKubeconfigKey) {
+		if have == nil || kube.SecretField(have, k.Key) != kube.SecretField(o, flux.KubeconfigKey) {
 			return "its kubeconfig in Secret " + k.String() + " is missing or outdated"
 		}
 	}

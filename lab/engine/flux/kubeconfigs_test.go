@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // withSecrets returns the registration of prod, with kubeconfigs in Secrets "NAMESPACE/NAME=KEY".
@@ -33,7 +34,7 @@ func TestRegisterKubeconfigSecrets(t *testing.T) {
 		if err != nil || len(s.Registrations) != 1 || len(engine.Diff(reg, s.Registrations[0])) > 0 {
 			t.Errorf("%+v, %v", s.Registrations, err)
 		}
-		own := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value")
+		own := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig), "value")
 		for _, k := range copiesOf("prod", reg.KubeconfigSecrets) {
 			if got := kube.SecretField(hub.Get(t, kube.Secrets, k.Namespace, k.Name), k.Key); got != own || got == "" {
 				t.Errorf("%s: %q, want %q", k, got, own)

@@ -20,6 +20,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 const (
@@ -110,20 +111,20 @@ func (f *Flux) Unregister(ctx context.Context, d engine.Departure, p lab.Progres
 
 // forget deletes a cluster's registration.
 func (f *Flux) forget(ctx context.Context, cluster string) error {
-	ns := lab.FluxNamespaceOf(cluster)
+	ns := flux.NamespaceOf(cluster)
 	if _, err := f.dropKubeconfigs(ctx, cluster, nil); err != nil {
 		return err
 	}
 	if err := f.delete(ctx, kube.Namespaces, "", ns); err != nil {
 		return err
 	}
-	return f.delete(ctx, kube.Secrets, ns, lab.FluxKubeconfig) // before the namespace, which takes longer
+	return f.delete(ctx, kube.Secrets, ns, flux.ClusterKubeconfig) // before the namespace, which takes longer
 }
 
 func notOurs(cluster string) error {
 	return &lab.Error{
 		Exit: lab.ExitFailed, Code: "not_ours", Message: "cluster " + cluster + " was registered by someone else",
-		Cure: "remove the namespace " + lab.FluxNamespaceOf(cluster) + " manually if it is no longer needed",
+		Cure: "remove the namespace " + flux.NamespaceOf(cluster) + " manually if it is no longer needed",
 	}
 }
 
@@ -138,7 +139,7 @@ func (f *Flux) abandon(ctx context.Context, cluster string, left []lab.Applicati
 	}
 	mine := func(o *unstructured.Unstructured) bool { return !f.attached || v.Made(o.GetLabels()) }
 	for _, r := range []schema.GroupVersionResource{kustomizations, helmReleases} {
-		if err := f.unfinalize(ctx, r, lab.FluxNamespaceOf(cluster), mine); err != nil {
+		if err := f.unfinalize(ctx, r, flux.NamespaceOf(cluster), mine); err != nil {
 			return nil, err
 		}
 	}
@@ -309,7 +310,7 @@ func (f *Flux) noteNamespaces(ctx context.Context, v reconciliation.View) error 
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(made)) {
-		if err := kube.NoteNamespaces(ctx, f.hub.Dynamic, lab.FluxNamespaceOf(cluster), made[cluster]); err != nil {
+		if err := kube.NoteNamespaces(ctx, f.hub.Dynamic, flux.NamespaceOf(cluster), made[cluster]); err != nil {
 			return err
 		}
 	}
@@ -318,7 +319,7 @@ func (f *Flux) noteNamespaces(ctx context.Context, v reconciliation.View) error 
 
 // takeNote copies the note of a cluster into the cluster itself.
 func (f *Flux) takeNote(ctx context.Context, cluster string, spoke *rest.Config) error {
-	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, lab.FluxNamespaceOf(cluster), metav1.GetOptions{})
+	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, flux.NamespaceOf(cluster), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

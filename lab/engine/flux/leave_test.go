@@ -16,6 +16,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // stopped returns a lab whose root does not read Git.
@@ -107,12 +108,12 @@ func TestUnregisterReadsGit(t *testing.T) {
 		if w := hub.Writes(); !slices.Equal(w, []string{"patch namespaces cluster-prod", "patch gitrepositories flux-system"}) {
 			t.Fatalf("%q", w)
 		}
-		answer(t, hub, gitRepositories, lab.FluxNamespace, "flux-system")
+		answer(t, hub, gitRepositories, flux.Namespace, "flux-system")
 		time.Sleep(1200 * time.Millisecond)
 		if w := hub.Writes(); !slices.Equal(w, []string{"patch kustomizations flux-system"}) {
 			t.Fatalf("%q", w)
 		}
-		answer(t, hub, kustomizations, lab.FluxNamespace, "flux-system")
+		answer(t, hub, kustomizations, flux.Namespace, "flux-system")
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +220,7 @@ func TestWithdraw(t *testing.T) {
 		if got := spoke.Names(t, kube.ClusterRoleBindings, ""); len(got) != 0 {
 			t.Errorf("spoke %q", got)
 		}
-		if suspended := at(hub.Get(t, kustomizations, lab.FluxNamespace, "flux-system").Object, "spec", "suspend"); suspended != true {
+		if suspended := at(hub.Get(t, kustomizations, flux.Namespace, "flux-system").Object, "spec", "suspend"); suspended != true {
 			t.Error("the root is not suspended")
 		}
 		if got := hub.Names(t, kube.Secrets, "cluster-prod"); len(got) != 1 {
@@ -272,9 +273,9 @@ func TestWithdrawTimeout(t *testing.T) {
 func TestWithdrawRunningReconciliation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, hub, _ := newFake(t, stopped())
-		hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Reconciling True Progressing: x"))
+		hub.Patch(t, kustomizations, flux.Namespace, "flux-system", conditions("Reconciling True Progressing: x"))
 		time.AfterFunc(10*time.Second, func() {
-			hub.Patch(t, kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready True ok: ok"))
+			hub.Patch(t, kustomizations, flux.Namespace, "flux-system", conditions("Ready True ok: ok"))
 		})
 		began := time.Now()
 		if _, err := f.Withdraw(t.Context(), nil, func(string) {}); err != nil {
@@ -290,7 +291,7 @@ func TestWithdrawRunningReconciliation(t *testing.T) {
 func TestDropTerminating(t *testing.T) {
 	f, hub, _ := newFake(t, standing()+strings.NewReplacer("cluster-dev", "cluster-prod").Replace(ownNamespaces))
 	mark := map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo, "finalizers": []any{"x"}}}
-	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", mark)
+	hub.Patch(t, gitRepositories, flux.Namespace, "flux-system", mark)
 	hub.Patch(t, helmReleases, "cluster-prod", "podinfo", mark)
 	hub.Patch(t, kustomizations, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"finalizers": []any{"x"}}})
 	if err := f.dropIn(t.Context()); err != nil {
@@ -300,7 +301,7 @@ func TestDropTerminating(t *testing.T) {
 		got  []string
 		want int
 	}{
-		{hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").GetFinalizers(), 0},
+		{hub.Get(t, gitRepositories, flux.Namespace, "flux-system").GetFinalizers(), 0},
 		{hub.Get(t, helmReleases, "cluster-prod", "podinfo").GetFinalizers(), 0},
 		{hub.Get(t, kustomizations, "cluster-prod", "podinfo").GetFinalizers(), 1},
 	} {

@@ -7,6 +7,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/flux/reconciliation"
+	"homelab/lab/flux"
 )
 
 // look reads Flux's objects.
@@ -19,7 +20,7 @@ func (f *Flux) look(ctx context.Context) (reconciliation.View, error) {
 }
 
 // lookAt is look with a known scope.
-func (f *Flux) lookAt(ctx context.Context, scope lab.FluxScope) (reconciliation.View, error) {
+func (f *Flux) lookAt(ctx context.Context, scope flux.Scope) (reconciliation.View, error) {
 	return reconciliation.Read(ctx, f.hub.Dynamic, f.lab, scope)
 }
 

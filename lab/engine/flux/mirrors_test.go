@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubetesting "k8s.io/client-go/testing"
 
-	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // serving makes a cluster serve mutating admission policies.
@@ -123,7 +123,7 @@ func TestMirrorsWithoutAccess(t *testing.T) {
 	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	spec := at(hub.Get(t, gitRepositories, lab.FluxNamespace, "other").Object, "spec").(map[string]any)
+	spec := at(hub.Get(t, gitRepositories, flux.Namespace, "other").Object, "spec").(map[string]any)
 	patch, _ := at(hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-mirrors").Object, "spec", "mutations").([]any)[0].(map[string]any)["jsonPatch"].(map[string]any)["expression"].(string)
 	for _, field := range []string{"secretRef", "provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"} {
 		if spec[field] != nil || !strings.Contains(patch, `(has(object.spec.`+field+`) ? [JSONPatch{op: "remove", path: "/spec/`+field+`"}] : [])`) {

@@ -19,6 +19,7 @@ import (
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // appliedToEdge is what the release web of the lab's Flux applied to the attached cluster.
@@ -143,7 +144,7 @@ func TestFleetBesideOwner(t *testing.T) {
 				release := &fakeRelease{state: helm.State{Revision: 3, Status: "deployed", Workloads: []string{"Deployment/source-controller"}}}
 				fleet.join = func(cluster string, _ *rest.Config) (*Flux, error) {
 					return &Flux{
-						lab: "homelab", namespace: lab.FluxNamespace, home: cluster, attached: true, hub: edge.Clients(), release: release,
+						lab: "homelab", namespace: flux.Namespace, home: cluster, attached: true, hub: edge.Clients(), release: release,
 						connect: func(*rest.Config) (kube.Clients, error) { return edge.Clients(), nil },
 					}, nil
 				}

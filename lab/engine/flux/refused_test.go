@@ -22,6 +22,7 @@ import (
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 var errRefused = errors.New("refused")
@@ -164,7 +165,7 @@ func settings() engine.Root {
 	root := theRoot()
 	root.Clusters = []string{"prod", "new"}
 	root.Extra = []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
-		"name": "front", "namespace": lab.FluxNamespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart},
+		"name": "front", "namespace": flux.Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart},
 	}}}}
 	return root
 }

@@ -20,6 +20,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 const (
@@ -59,7 +60,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 			return nil, err
 		}
 	}
-	ns := kube.Namespace{Name: lab.FluxNamespaceOf(reg.Cluster), Labels: f.labels(registration)}
+	ns := kube.Namespace{Name: flux.NamespaceOf(reg.Cluster), Labels: f.labels(registration)}
 	if err := ns.Ensure(ctx, f.hub.Dynamic, silent); err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (f *Flux) register(ctx context.Context, reg lab.Registration, spoke *rest.C
 	if err != nil {
 		return nil, err
 	}
-	replaced, err := f.applyVars(ctx, reg.Cluster, lab.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
+	replaced, err := f.applyVars(ctx, reg.Cluster, flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations)))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (f *Flux) secret(reg lab.Registration, config string, since time.Time) (*un
 	if config != "" {
 		data["value"] = config
 	}
-	return kube.Secret(map[string]any{"name": lab.FluxKubeconfig, "namespace": lab.FluxNamespaceOf(reg.Cluster), "labels": labels, "annotations": annotations}, data), nil
+	return kube.Secret(map[string]any{"name": flux.ClusterKubeconfig, "namespace": flux.NamespaceOf(reg.Cluster), "labels": labels, "annotations": annotations}, data), nil
 }
 
 // watched makes Flux reconcile a Kustomization when a referenced object changes. The Secret does not have it: changed labels and annotations would restart releases,
@@ -184,7 +185,7 @@ func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]st
 	labels[watched] = "Enabled"
 	want := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": values(vars),
-		"metadata": map[string]any{"name": lab.FluxVariables, "namespace": lab.FluxNamespaceOf(cluster), "labels": labels},
+		"metadata": map[string]any{"name": flux.ClusterVars, "namespace": flux.NamespaceOf(cluster), "labels": labels},
 	}}
 	have, same, err := kube.Compare(ctx, f.hub.Dynamic, kube.ConfigMaps, want)
 	if err != nil || same {
@@ -192,7 +193,7 @@ func (f *Flux) applyVars(ctx context.Context, cluster string, vars map[string]st
 	}
 	if have != nil {
 		objects, name := kube.Place(f.hub.Dynamic, kube.ConfigMaps, want)
-		if err := objects.Delete(ctx, lab.FluxVariables, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := objects.Delete(ctx, flux.ClusterVars, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return false, kube.Wrap(name, err)
 		}
 	}
@@ -225,13 +226,13 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 	}
 	complete := map[string]bool{}
 	for _, o := range variables.Items {
-		if o.GetName() == lab.FluxVariables {
+		if o.GetName() == flux.ClusterVars {
 			complete[o.GetNamespace()] = true
 		}
 	}
 	var out []engine.Registered
 	for i := range list.Items {
-		if o := &list.Items[i]; o.GetName() == lab.FluxKubeconfig {
+		if o := &list.Items[i]; o.GetName() == flux.ClusterKubeconfig {
 			r := f.registered(o)
 			r.Defect = cmp.Or(defect(o, complete[o.GetNamespace()] || !f.hasVars(r.Cluster)), missingKubeconfig(o, r.Secrets, copies))
 			out = append(out, r)
@@ -243,7 +244,7 @@ func (f *Flux) registrations(ctx context.Context) ([]engine.Registered, error) {
 
 // registrationSecret returns the Secret of one cluster, or nil if it is not registered.
 func (f *Flux) registrationSecret(ctx context.Context, cluster string) (*unstructured.Unstructured, error) {
-	o, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(lab.FluxNamespaceOf(cluster)).Get(ctx, lab.FluxKubeconfig, metav1.GetOptions{})
+	o, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(flux.NamespaceOf(cluster)).Get(ctx, flux.ClusterKubeconfig, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -260,7 +261,7 @@ func (f *Flux) registered(o *unstructured.Unstructured) engine.Registered {
 	delete(annotations, serverAnnotation)
 	delete(annotations, kube.SinceAnnotation)
 	delete(annotations, secretsAnnotation)
-	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
+	cluster, _ := flux.ClusterOf(o.GetNamespace())
 	return engine.Registered{Cluster: cluster, Server: server, Since: kube.CredentialsSince(o), Labels: labels, Annotations: annotations, Secrets: secrets}
 }
 
@@ -279,11 +280,11 @@ func defect(o *unstructured.Unstructured, vars bool) string {
 
 // defectOf is defect for one registration.
 func (f *Flux) defectOf(ctx context.Context, o *unstructured.Unstructured) (string, error) {
-	cluster, _ := lab.FluxClusterOf(o.GetNamespace())
+	cluster, _ := flux.ClusterOf(o.GetNamespace())
 	if !f.hasVars(cluster) {
 		return defect(o, true), nil
 	}
-	_, err := f.hub.Dynamic.Resource(kube.ConfigMaps).Namespace(o.GetNamespace()).Get(ctx, lab.FluxVariables, metav1.GetOptions{})
+	_, err := f.hub.Dynamic.Resource(kube.ConfigMaps).Namespace(o.GetNamespace()).Get(ctx, flux.ClusterVars, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", kube.Wrap("variables of "+cluster, err)
 	}

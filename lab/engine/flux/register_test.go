@@ -23,6 +23,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 func prod(change func(labels, annotations map[string]lab.Value)) lab.Registration {
@@ -68,7 +69,7 @@ func canceled(t *testing.T) context.Context {
 
 func vars(t *testing.T, hub *kubetest.Cluster) map[string]string {
 	t.Helper()
-	o := hub.Get(t, kube.ConfigMaps, "cluster-prod", lab.FluxVariables)
+	o := hub.Get(t, kube.ConfigMaps, "cluster-prod", flux.ClusterVars)
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")
 	if err != nil {
 		t.Fatal(err)
@@ -76,16 +77,16 @@ func vars(t *testing.T, hub *kubetest.Cluster) map[string]string {
 	if immutable, _, _ := unstructured.NestedBool(o.Object, "immutable"); !immutable || o.GetLabels()["reconcile.fluxcd.io/watch"] != "Enabled" {
 		t.Errorf("%v", o.Object)
 	}
-	if data[lab.FluxDigest] == "" {
+	if data[flux.VarsDigest] == "" {
 		t.Error("no digest")
 	}
-	delete(data, lab.FluxDigest)
+	delete(data, flux.VarsDigest)
 	return data
 }
 
 func TestRegister(t *testing.T) {
 	f, hub, _ := withProd(t)
-	o := hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)
+	o := hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig)
 	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(kube.SecretField(o, "value")))
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestRegister(t *testing.T) {
 
 func TestRegisterChanges(t *testing.T) {
 	f, hub, spoke := withProd(t)
-	since := kube.CredentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig))
+	since := kube.CredentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig))
 	change := func(labels, annotations map[string]lab.Value) {
 		annotations["aws_region"] = lab.Value{Value: "eu-central-1"}
 		delete(annotations, "odd/key")
@@ -139,14 +140,14 @@ func TestRegisterChanges(t *testing.T) {
 	if got := vars(t, hub); !maps.Equal(got, map[string]string{"environment": "prod", "aws_region": "eu-central-1", "_1st": "x"}) {
 		t.Errorf("vars %v", got)
 	}
-	if at := kube.CredentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig)); !at.Equal(since) {
+	if at := kube.CredentialsSince(hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig)); !at.Equal(since) {
 		t.Errorf("since %s, was %s", at, since)
 	}
 	issue(t, spoke, "another")
 	if lines, err := f.Register(t.Context(), prod(change), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
+	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), flux.ClusterVars, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := f.Observe(t.Context()); err != nil || len(s.Registrations) != 1 || !slices.Equal(engine.Diff(prod(change), s.Registrations[0]), []string{"its variables are missing"}) {
@@ -164,7 +165,7 @@ func TestRegisterAddresses(t *testing.T) {
 	if _, err := f.Register(t.Context(), lab.Registration{Cluster: "hub", Server: InCluster}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if o := hub.Get(t, kube.Secrets, "cluster-hub", lab.FluxKubeconfig); kube.SecretField(o, "value") != "" {
+	if o := hub.Get(t, kube.Secrets, "cluster-hub", flux.ClusterKubeconfig); kube.SecretField(o, "value") != "" {
 		t.Error("hub has a kubeconfig")
 	}
 	reg := prod(nil)
@@ -172,7 +173,7 @@ func TestRegisterAddresses(t *testing.T) {
 	if _, err := f.Register(t.Context(), reg, &rest.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := clientcmd.Load([]byte(kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value")))
+	cfg, err := clientcmd.Load([]byte(kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig), "value")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,18 +188,18 @@ func TestRegisterAddresses(t *testing.T) {
 
 func TestVars(t *testing.T) {
 	labels, annotations := map[string]string{"a/b": "label", "x": "label"}, map[string]string{"a.b": "annotation", "9": "y"}
-	got := lab.Variables(labels, annotations)
-	digest := got[lab.FluxDigest]
-	delete(got, lab.FluxDigest)
+	got := flux.Variables(labels, annotations)
+	digest := got[flux.VarsDigest]
+	delete(got, flux.VarsDigest)
 	if want := map[string]string{"a_b": "annotation", "x": "label", "_9": "y"}; !maps.Equal(got, want) || len(digest) != 10 {
 		t.Errorf("%v, digest %q", got, digest)
 	}
-	annotations[lab.FluxDigest] = "mine"
-	if again := lab.Variables(labels, annotations)[lab.FluxDigest]; again != digest {
+	annotations[flux.VarsDigest] = "mine"
+	if again := flux.Variables(labels, annotations)[flux.VarsDigest]; again != digest {
 		t.Errorf("the same variables have digests %s and %s", digest, again)
 	}
 	annotations["9"] = "z"
-	if other := lab.Variables(labels, annotations)[lab.FluxDigest]; other == digest {
+	if other := flux.Variables(labels, annotations)[flux.VarsDigest]; other == digest {
 		t.Errorf("other variables have digest %s, too", digest)
 	}
 }
@@ -236,9 +237,9 @@ func TestAdmits(t *testing.T) {
 	if _, err := f.Admits(t.Context(), "prod", &rest.Config{}); err == nil || !strings.HasPrefix(err.Error(), "cluster prod: ") {
 		t.Errorf("%v", err)
 	}
-	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"data": map[string]any{"value": "eA=="}})
+	hub.Patch(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig, map[string]any{"data": map[string]any{"value": "eA=="}})
 	admits("its credentials are incomplete")
-	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), lab.FluxVariables, metav1.DeleteOptions{}); err != nil {
+	if err := hub.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), flux.ClusterVars, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	admits("its variables are missing")

@@ -17,6 +17,7 @@ import (
 	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // tracesOf returns the traces of the lab's Flux in applied objects, and Helm's in those of releases.
@@ -100,7 +101,7 @@ func (f *Flux) removeRelease(ctx context.Context) error {
 
 // noteAtHome copies the note of a deleted namespace to lab's namespace in the cluster.
 func (f *Flux) noteAtHome(ctx context.Context) error {
-	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, lab.FluxNamespaceOf(f.home), metav1.GetOptions{})
+	own, err := f.hub.Dynamic.Resource(kube.Namespaces).Get(ctx, flux.NamespaceOf(f.home), metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (f *Flux) namespaces(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, ns := range list.Items {
-		if _, ok := lab.FluxClusterOf(ns.GetName()); ok || ns.GetName() == f.namespace {
+		if _, ok := flux.ClusterOf(ns.GetName()); ok || ns.GetName() == f.namespace {
 			names = append(names, ns.GetName())
 		}
 	}

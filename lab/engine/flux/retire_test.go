@@ -8,10 +8,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"homelab/lab"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 const helmRecords = `
@@ -128,7 +128,7 @@ func TestFleetRetire(t *testing.T) {
 		if got := c.Names(t, kube.CRDs, ""); !slices.Equal(got, []string{"fluxinstances.fluxcd.controlplane.io"}) {
 			t.Errorf("definitions of %s: %v", name, got)
 		}
-		if got := c.Names(t, kube.Namespaces, ""); slices.Contains(got, lab.FluxNamespace) {
+		if got := c.Names(t, kube.Namespaces, ""); slices.Contains(got, flux.Namespace) {
 			t.Errorf("namespaces of %s: %v", name, got)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 const rootManifest = `
@@ -56,7 +57,7 @@ func TestApplyRoot(t *testing.T) {
 		"other":       {"url": "http://forge/lab/other.git"},
 		"far":         {"url": "https://github.com/example/far"},
 	} {
-		o := hub.Get(t, gitRepositories, lab.FluxNamespace, name)
+		o := hub.Get(t, gitRepositories, flux.Namespace, name)
 		if got := o.Object["spec"]; !equal(got, want) {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -64,10 +65,10 @@ func TestApplyRoot(t *testing.T) {
 			t.Errorf("%s: %v", name, o.GetLabels())
 		}
 	}
-	if spec := hub.Get(t, kustomizations, lab.FluxNamespace, "flux-system").Object["spec"]; !equal(spec, map[string]any{"path": "./clusters/hub", "suspend": false}) {
+	if spec := hub.Get(t, kustomizations, flux.Namespace, "flux-system").Object["spec"]; !equal(spec, map[string]any{"path": "./clusters/hub", "suspend": false}) {
 		t.Errorf("%v", spec)
 	}
-	r := hub.Get(t, receivers, lab.FluxNamespace, "lab-webhook")
+	r := hub.Get(t, receivers, flux.Namespace, "lab-webhook")
 	if got := at(r.Object, "spec", "secretRef", "name"); got != "lab-webhook" || at(r.Object, "spec", "type") != "github" {
 		t.Errorf("%v", r.Object)
 	}
@@ -102,7 +103,7 @@ func TestApplyRootRevision(t *testing.T) {
 		if _, err := f.ApplyRoot(t.Context(), root); err != nil {
 			t.Fatal(err)
 		}
-		if got := at(hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").Object, "spec", "ref"); !equal(got, want) {
+		if got := at(hub.Get(t, gitRepositories, flux.Namespace, "flux-system").Object, "spec", "ref"); !equal(got, want) {
 			t.Errorf("%q: %v", revision, got)
 		}
 	}
@@ -112,7 +113,7 @@ func TestApplyRootRevision(t *testing.T) {
 	if _, err := f.ApplyRoot(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	if got := at(hub.Get(t, gitRepositories, lab.FluxNamespace, "flux-system").Object, "spec", "url"); got != "https://github.com/example/estate.git" {
+	if got := at(hub.Get(t, gitRepositories, flux.Namespace, "flux-system").Object, "spec", "url"); got != "https://github.com/example/estate.git" {
 		t.Errorf("%v", got)
 	}
 }
@@ -129,10 +130,10 @@ func TestApplyRootFormer(t *testing.T) {
 	if changed, err := f.ApplyRoot(t.Context(), root); err != nil || !changed {
 		t.Errorf("%t, %v", changed, err)
 	}
-	if got := hub.Names(t, kustomizations, lab.FluxNamespace); !slices.Equal(got, []string{"foreign", "new"}) {
+	if got := hub.Names(t, kustomizations, flux.Namespace); !slices.Equal(got, []string{"foreign", "new"}) {
 		t.Errorf("%q", got)
 	}
-	if got := hub.Names(t, gitRepositories, lab.FluxNamespace); !slices.Equal(got, []string{"far", "new", "other"}) {
+	if got := hub.Names(t, gitRepositories, flux.Namespace); !slices.Equal(got, []string{"far", "new", "other"}) {
 		t.Errorf("%q", got)
 	}
 	w := hub.Writes()
@@ -185,16 +186,16 @@ func TestApplyRepositories(t *testing.T) {
 		}
 	}
 	apply("repository charts: http://forge/charts", "repository estate: http://forge/estate.git", "repository free: http://forge/free", "repository open: http://forge/open.git")
-	if got := hub.Names(t, kube.Secrets, lab.FluxNamespace); !slices.Equal(got, []string{"charts", "estate", "open"}) {
+	if got := hub.Names(t, kube.Secrets, flux.Namespace); !slices.Equal(got, []string{"charts", "estate", "open"}) {
 		t.Errorf("%q", got)
 	}
-	if s := hub.Get(t, kube.Secrets, lab.FluxNamespace, "charts"); kube.SecretField(s, "username") != "lab" || kube.SecretField(s, "password") != "hush" {
+	if s := hub.Get(t, kube.Secrets, flux.Namespace, "charts"); kube.SecretField(s, "username") != "lab" || kube.SecretField(s, "password") != "hush" {
 		t.Errorf("%v", s.Object)
 	}
-	if got := at(hub.Get(t, helmRepositories, lab.FluxNamespace, "charts").Object, "spec", "secretRef", "name"); got != "charts" {
+	if got := at(hub.Get(t, helmRepositories, flux.Namespace, "charts").Object, "spec", "secretRef", "name"); got != "charts" {
 		t.Errorf("%v", got)
 	}
-	if got := at(hub.Get(t, helmRepositories, lab.FluxNamespace, "free").Object, "spec").(map[string]any); got["secretRef"] != nil || got["url"] != "http://forge/free" {
+	if got := at(hub.Get(t, helmRepositories, flux.Namespace, "free").Object, "spec").(map[string]any); got["secretRef"] != nil || got["url"] != "http://forge/free" {
 		t.Errorf("%v", got)
 	}
 	repos[0].Password, repos[3].URL = "other", "http://forge/x"
@@ -228,13 +229,13 @@ func TestStrayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	stray()
-	hub.Patch(t, gitRepositories, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"url": "http://x"}}) // Git's concern
-	hub.Patch(t, helmRepositories, lab.FluxNamespace, "charts", map[string]any{"spec": map[string]any{"url": "http://x"}})
-	if err := hub.Resource(receivers).Namespace(lab.FluxNamespace).Delete(t.Context(), "lab-webhook", metav1.DeleteOptions{}); err != nil {
+	hub.Patch(t, gitRepositories, flux.Namespace, "flux-system", map[string]any{"spec": map[string]any{"url": "http://x"}}) // Git's concern
+	hub.Patch(t, helmRepositories, flux.Namespace, "charts", map[string]any{"spec": map[string]any{"url": "http://x"}})
+	if err := hub.Resource(receivers).Namespace(flux.Namespace).Delete(t.Context(), "lab-webhook", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stray("repository charts was changed", "receiver lab-webhook is gone")
-	if err := hub.Resource(kube.Secrets).Namespace(lab.FluxNamespace).Delete(t.Context(), "charts", metav1.DeleteOptions{}); err != nil {
+	if err := hub.Resource(kube.Secrets).Namespace(flux.Namespace).Delete(t.Context(), "charts", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stray("repository charts is gone", "receiver lab-webhook is gone")
@@ -245,7 +246,7 @@ func TestApplyRootExtras(t *testing.T) {
 	f, hub, _ := newFake(t)
 	root := theRoot()
 	root.Extra = []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
-		"name": "front", "namespace": lab.FluxNamespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart},
+		"name": "front", "namespace": flux.Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart},
 	}}}}
 	if lines, err := f.Strayed(t.Context(), root, nil); err != nil || lines[0] != "service front is gone" {
 		t.Errorf("%q, %v", lines, err)
@@ -254,7 +255,7 @@ func TestApplyRootExtras(t *testing.T) {
 		if changed, err := f.ApplyRoot(t.Context(), root); err != nil || !changed {
 			t.Errorf("%t, %v", changed, err)
 		}
-		if got := hub.Names(t, kube.ExtraKinds["Service"], lab.FluxNamespace); len(got) != want {
+		if got := hub.Names(t, kube.ExtraKinds["Service"], flux.Namespace); len(got) != want {
 			t.Errorf("%q", got)
 		}
 		root.Extra = nil

@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // Watch reports every application, calls ready, and then reports each change in order until ctx ends.
@@ -94,6 +95,6 @@ func (f *Flux) Mark(ctx context.Context, cluster string, m engine.Marks) error {
 		return fmt.Errorf("cluster %s: %w", cluster, err)
 	}
 	now := f.registered(after)
-	_, err = f.applyVars(ctx, cluster, lab.Variables(now.Labels, now.Annotations))
+	_, err = f.applyVars(ctx, cluster, flux.Variables(now.Labels, now.Annotations))
 	return kube.Wrap("cluster "+cluster, err)
 }

@@ -19,12 +19,13 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 func TestMark(t *testing.T) {
 	f, hub, _ := withProd(t)
 	value, none := "x", (*string)(nil)
-	config := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value")
+	config := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig), "value")
 	err := f.Mark(t.Context(), "prod", engine.Marks{
 		Labels: map[string]*string{"tier": &value}, Annotations: map[string]*string{"aws_region": &value, "odd/key": none, "never": none},
 	})
@@ -38,14 +39,14 @@ func TestMark(t *testing.T) {
 	if got := vars(t, hub); !maps.Equal(got, map[string]string{"environment": "prod", "tier": "x", "aws_region": "x"}) {
 		t.Errorf("vars %v", got)
 	}
-	if got := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig), "value"); got != config || got == "" {
+	if got := kube.SecretField(hub.Get(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig), "value"); got != config || got == "" {
 		t.Error("the kubeconfig changed")
 	}
 	lines, err := f.Register(t.Context(), prod(nil), &rest.Config{})
 	if want := []string{"label tier: removed", "annotation aws_region: x -> eu-west-1", "annotation odd/key: a b: c"}; err != nil || !slices.Equal(lines, want) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	hub.Patch(t, kube.Secrets, "cluster-prod", lab.FluxKubeconfig, map[string]any{"metadata": map[string]any{"labels": map[string]any{"hers": "y"}}})
+	hub.Patch(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig, map[string]any{"metadata": map[string]any{"labels": map[string]any{"hers": "y"}}})
 	if err := f.Mark(t.Context(), "prod", engine.Marks{Labels: map[string]*string{"hers": &value}}); err == nil || err.Error() != "cluster prod: labels hers was set by someone else" {
 		t.Errorf("%v", err)
 	}
@@ -152,10 +153,10 @@ func TestInstallAndObserve(t *testing.T) {
 	if err != nil || !changed || !slices.Equal(progress, []string{"flux: installing"}) {
 		t.Errorf("%t, %v, %q", changed, err, progress)
 	}
-	if r.last.Namespace != lab.FluxNamespace || r.last.Name != "flux" || r.last.Labels[lab.LabelName] != "homelab" {
+	if r.last.Namespace != flux.Namespace || r.last.Name != "flux" || r.last.Labels[lab.LabelName] != "homelab" {
 		t.Errorf("%+v", r.last)
 	}
-	if ns := hub.Get(t, kube.Namespaces, "", lab.FluxNamespace); ns.GetLabels()[lab.LabelPart] != "engine" {
+	if ns := hub.Get(t, kube.Namespaces, "", flux.Namespace); ns.GetLabels()[lab.LabelPart] != "engine" {
 		t.Errorf("%v", ns.GetLabels())
 	}
 	r.state = helm.State{Status: "deployed", Revision: 1, App: "2.9.5", Workloads: []string{"Deployment/source-controller", "Deployment/helm-controller"}}
@@ -164,8 +165,8 @@ func TestInstallAndObserve(t *testing.T) {
 	}
 	old := metav1.NewTime(time.Now().Add(-time.Hour))
 	for _, o := range []runtime.Object{
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: lab.FluxNamespace, CreationTimestamp: old}, Spec: corev1.PodSpec{ServiceAccountName: "source-controller"}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "source-controller", Namespace: lab.FluxNamespace, CreationTimestamp: metav1.NewTime(old.Add(time.Minute))}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: flux.Namespace, CreationTimestamp: old}, Spec: corev1.PodSpec{ServiceAccountName: "source-controller"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "source-controller", Namespace: flux.Namespace, CreationTimestamp: metav1.NewTime(old.Add(time.Minute))}},
 	} {
 		if err := hub.Typed.Tracker().Add(o); err != nil {
 			t.Fatal(err)
@@ -192,12 +193,12 @@ func TestInstallNotReady(t *testing.T) {
 		f, hub, _ := newFake(t)
 		f.release.(*fakeRelease).state.Workloads = []string{"Deployment/source-controller"}
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: lab.FluxNamespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "source-controller-x", Namespace: flux.Namespace},
 			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "manager", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: strings.Repeat("long ", 40)}},
 			}}},
 		}
-		if _, err := hub.Typed.CoreV1().Pods(lab.FluxNamespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		if _, err := hub.Typed.CoreV1().Pods(flux.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := f.Install(t.Context(), lab.Chart{Name: "flux2"}, nil, func(string) {})

@@ -8,6 +8,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // controller is a controller of Flux: its image, and its key in the chart's values.
@@ -27,15 +28,15 @@ var controllers = []controller{
 
 // extras are the optional controllers.
 var extras = []controller{
-	{lab.FluxImageReflector, "imageReflectionController", nil, nil},
-	{lab.FluxImageAutomation, "imageAutomationController", nil, nil},
-	{lab.FluxSourceWatcher, "sourceWatcher", []any{requeue}, nil},
+	{flux.ImageReflector, "imageReflectionController", nil, nil},
+	{flux.ImageAutomation, "imageAutomationController", nil, nil},
+	{flux.SourceWatcher, "sourceWatcher", []any{requeue}, nil},
 }
 
 // arguments returns a controller's additional arguments. Artifacts are enabled with source-watcher, as by `flux install --components-extra=source-watcher`.
 func (c controller) arguments(extra []string) []any {
 	gates := c.gates
-	if len(gates) > 0 && slices.Contains(extra, lab.FluxSourceWatcher) {
+	if len(gates) > 0 && slices.Contains(extra, flux.SourceWatcher) {
 		gates = append(slices.Clip(gates), "ExternalArtifact")
 	}
 	if len(gates) == 0 {

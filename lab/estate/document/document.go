@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
+	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -110,7 +111,7 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 					entry{"type", r.word(&engine, lab.DefaultEngine.Words()...)},
 					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
-					entry{"componentsExtra", r.words(&c.Engine.Extra, lab.FluxImageReflector, lab.FluxImageAutomation, lab.FluxSourceWatcher)},
+					entry{"componentsExtra", r.words(&c.Engine.Extra, flux.ImageReflector, flux.ImageAutomation, flux.SourceWatcher)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
 			}},
@@ -186,7 +187,7 @@ func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, 
 	return func(n *yaml.Node, at string) {
 		r.items(n, at, func(n *yaml.Node, at string) {
 			r.at[fmt.Sprintf("spec.kubeconfigSecrets[%d]", len(*to))] = strict.Position(r.file, n) // without invalid ones
-			k := lab.KubeconfigSecret{Key: lab.FluxKubeconfigKey}
+			k := lab.KubeconfigSecret{Key: flux.KubeconfigKey}
 			before := len(r.problems)
 			r.mapping(n, at, entry{"namespace", r.text(&k.Namespace)}, entry{"name", r.text(&k.Name)}, entry{"key", r.text(&k.Key)})
 			switch {
@@ -196,7 +197,7 @@ func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, 
 			case len(validation.IsDNS1123Subdomain(k.Name)) > 0:
 				r.fail(n, fmt.Sprintf("%s: %q cannot be the name of a Secret", at, k.Name), "{namespace: production, name: cluster-kubeconfig}")
 			case len(validation.IsConfigMapKey(k.Key)) > 0:
-				r.fail(n, fmt.Sprintf("%s: %q cannot be a key of a Secret", at, k.Key), "leave it out: "+lab.FluxKubeconfigKey)
+				r.fail(n, fmt.Sprintf("%s: %q cannot be a key of a Secret", at, k.Key), "leave it out: "+flux.KubeconfigKey)
 			default:
 				*to = append(*to, k)
 			}
@@ -206,9 +207,9 @@ func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, 
 
 // extra checks Flux's additional controllers: image automation commits the tags that the image reflector finds.
 func (r *reader) extra(names []string) {
-	if slices.Contains(names, lab.FluxImageAutomation) && !slices.Contains(names, lab.FluxImageReflector) {
-		r.failAt(r.at["spec.engine.componentsExtra"], lab.FluxImageAutomation+" has nothing to commit without "+lab.FluxImageReflector,
-			"componentsExtra: ["+lab.FluxImageReflector+", "+lab.FluxImageAutomation+"]")
+	if slices.Contains(names, flux.ImageAutomation) && !slices.Contains(names, flux.ImageReflector) {
+		r.failAt(r.at["spec.engine.componentsExtra"], flux.ImageAutomation+" has nothing to commit without "+flux.ImageReflector,
+			"componentsExtra: ["+flux.ImageReflector+", "+flux.ImageAutomation+"]")
 	}
 }
 

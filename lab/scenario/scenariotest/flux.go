@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/scenario"
@@ -69,10 +70,10 @@ func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 		of := map[string]string{}
 		for _, marks := range []map[string]string{given(m.Labels), given(m.Annotations)} {
 			for k, v := range marks {
-				of[lab.VariableName(k)] = v
+				of[flux.VariableName(k)] = v
 			}
 		}
-		vars[lab.FluxNamespaceOf(cluster)] = of
+		vars[flux.NamespaceOf(cluster)] = of
 	}
 	e.mu.Unlock()
 	r, key := e.read, fmt.Sprint(vars)
@@ -245,9 +246,9 @@ func (e *Engine) release(ctx context.Context, a *app, objects []object, compared
 
 // detected reports drift as an event.
 func (e *Engine) detected(ctx context.Context, a *app) error {
-	o := manifest(e.hub, "v1", "Event", lab.FluxNamespaceOf(a.Cluster), a.Addon+".drift", nil, nil, map[string]any{
+	o := manifest(e.hub, "v1", "Event", flux.NamespaceOf(a.Cluster), a.Addon+".drift", nil, nil, map[string]any{
 		"reason": "DriftDetected", "message": "Cluster state of release " + a.Addon + " has drifted from the desired state", "lastTimestamp": time.Now().Format(time.RFC3339Nano),
-		"involvedObject": map[string]any{"kind": "HelmRelease", "namespace": lab.FluxNamespaceOf(a.Cluster), "name": a.Addon},
+		"involvedObject": map[string]any{"kind": "HelmRelease", "namespace": flux.NamespaceOf(a.Cluster), "name": a.Addon},
 	})
 	return e.apply(ctx, e.hub, []object{o})
 }
@@ -263,7 +264,7 @@ func (e *Engine) manifests(ctx context.Context, a *app, policy, version string, 
 }
 
 func (e *Engine) onHub(a *app, policy, version string, has bool) []object {
-	namespace := lab.FluxNamespaceOf(a.Cluster)
+	namespace := flux.NamespaceOf(a.Cluster)
 	ready := map[bool]string{true: "True", false: "False"}[has]
 	list := []object{
 		manifest(e.hub, "kustomize.toolkit.fluxcd.io/v1", "Kustomization", namespace, a.Addon, nil, nil, map[string]any{"spec": map[string]any{"deletionPolicy": policy}}),

@@ -15,6 +15,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // An application has the worst state of its Kustomization and its releases.
@@ -148,7 +149,7 @@ func TestAssign(t *testing.T) {
 	const live, byConfigMap = ", kubeConfig: {secretRef: {name: live}}", ", kubeConfig: {configMapRef: {name: live}}"
 	objects := k("flux-system", "a", live) + k("flux-system", "b", "") + k("flux-system", "c", byConfigMap) + k("flux-system", "d", "") + r("flux-system", "d", live) + k("flux-system", "e", "") + r("flux-system", "e", byConfigMap) +
 		k("cluster-prod", "f", "") + k("cluster-autoscaler", "g", "")
-	scope := lab.FluxScopeOf("hub", []lab.Cluster{{Name: "hub"}, {Name: "prod", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "flux-system", Name: "live", Key: "value"}}}})
+	scope := flux.ScopeOf("hub", []lab.Cluster{{Name: "hub"}, {Name: "prod", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "flux-system", Name: "live", Key: "value"}}}})
 	v, err := Read(t.Context(), newHub(t, objects).Clients().Dynamic, "homelab", scope)
 	if err != nil {
 		t.Fatal(err)

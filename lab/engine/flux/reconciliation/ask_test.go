@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // An outdated source is requested again soon, a failing one later, a current one never.
@@ -30,7 +30,7 @@ func TestAskAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hub := newHub(t, source(tc.commit))
 				if tc.change != nil {
-					hub.Patch(t, GitRepositories, lab.FluxNamespace, "flux-system", tc.change)
+					hub.Patch(t, GitRepositories, flux.Namespace, "flux-system", tc.change)
 				}
 				v, err := read(t, hub)
 				if err != nil {
@@ -80,7 +80,7 @@ func TestAskOrder(t *testing.T) {
 			c.Patch(t, Kustomizations, "cluster-prod", "podinfo", map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo}})
 		}, []string{"patch kustomizations flux-system"}},
 		"root fails": {func(t *testing.T, c *kubetest.Cluster) {
-			c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False BuildFailed: x"))
+			c.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready False BuildFailed: x"))
 		}, []string{"patch kustomizations flux-system"}},
 		"release busy": {func(t *testing.T, c *kubetest.Cluster) {
 			c.Patch(t, HelmReleases, "cluster-prod", "podinfo", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: x"))
@@ -122,9 +122,9 @@ func TestAskOrder(t *testing.T) {
 					parts := strings.Fields(w)
 					switch parts[1] {
 					case "gitrepositories":
-						answer(t, hub, GitRepositories, lab.FluxNamespace, parts[2])
+						answer(t, hub, GitRepositories, flux.Namespace, parts[2])
 					case "kustomizations":
-						answer(t, hub, Kustomizations, map[string]string{"flux-system": lab.FluxNamespace, "podinfo": "cluster-prod"}[parts[2]], parts[2])
+						answer(t, hub, Kustomizations, map[string]string{"flux-system": flux.Namespace, "podinfo": "cluster-prod"}[parts[2]], parts[2])
 					}
 				}
 			}
@@ -141,8 +141,8 @@ func TestAskOnlyWanted(t *testing.T) {
 	a := NewAsker(hub.Clients().Dynamic, engine.Want{Revision: newCommit, Clusters: []string{"hub"}})
 	var got []string
 	for _, step := range []func(){
-		func() { answer(t, hub, GitRepositories, lab.FluxNamespace, "flux-system") },
-		func() { answer(t, hub, Kustomizations, lab.FluxNamespace, "flux-system") },
+		func() { answer(t, hub, GitRepositories, flux.Namespace, "flux-system") },
+		func() { answer(t, hub, Kustomizations, flux.Namespace, "flux-system") },
 		func() {},
 	} {
 		v, err := read(t, hub)
@@ -168,7 +168,7 @@ func TestAskGenerators(t *testing.T) {
 		ready string
 		want  []string
 	}{{"Ready True Succeeded: made", nil}, {"Ready Unknown Progressing: making", nil}, {"Ready False BuildFailed: x", []string{"patch artifactgenerators parts"}}} {
-		hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions(tc.ready))
+		hub.Patch(t, artifactGenerators, flux.Namespace, "parts", conditions(tc.ready))
 		v, err := read(t, hub)
 		if err != nil {
 			t.Fatal(err)

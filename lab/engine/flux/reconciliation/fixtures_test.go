@@ -6,9 +6,9 @@ import (
 
 	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
 
-	"homelab/lab"
 	"homelab/lab/engine/flux/fluxtest"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 const (
@@ -33,7 +33,7 @@ func newHub(t *testing.T, manifests ...string) *kubetest.Cluster {
 // read returns what a Flux without registered clusters is doing.
 func read(t *testing.T, hub *kubetest.Cluster) (View, error) {
 	t.Helper()
-	return Read(t.Context(), hub.Clients().Dynamic, "homelab", lab.FluxScopeOf("", nil))
+	return Read(t.Context(), hub.Clients().Dynamic, "homelab", flux.ScopeOf("", nil))
 }
 
 // merged merges patches.

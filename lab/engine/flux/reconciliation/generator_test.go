@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 func remove(t *testing.T, c *kubetest.Cluster, r schema.GroupVersionResource, name string) {
 	t.Helper()
-	if err := c.Clients().Dynamic.Resource(r).Namespace(lab.FluxNamespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := c.Clients().Dynamic.Resource(r).Namespace(flux.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestJudgeGenerated(t *testing.T) {
 	generator := func(c *kubetest.Cluster, t *testing.T, patch map[string]any) {
-		c.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", patch)
+		c.Patch(t, artifactGenerators, flux.Namespace, "parts", patch)
 	}
 	status := func(fields map[string]any) map[string]any { return map[string]any{"status": fields} }
 	for name, tc := range map[string]struct {
@@ -33,7 +33,7 @@ func TestJudgeGenerated(t *testing.T) {
 		"converged": {},
 		"repository lags": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, GitRepositories, lab.FluxNamespace, "flux-system", status(map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + oldCommit}}))
+				c.Patch(t, GitRepositories, flux.Namespace, "flux-system", status(map[string]any{"artifact": map[string]any{"revision": "main@sha1:" + oldCommit}}))
 			},
 			pending: []string{"flux-system OutOfSync: is not at the fetched commit", "prod-web OutOfSync lags: repository flux-system is at aaaaaaa, wanted bbbbbbb"},
 		},
@@ -45,7 +45,7 @@ func TestJudgeGenerated(t *testing.T) {
 		},
 		"other source changed": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, buckets, lab.FluxNamespace, "store", status(map[string]any{"artifact": map[string]any{"revision": "2"}}))
+				c.Patch(t, buckets, flux.Namespace, "store", status(map[string]any{"artifact": map[string]any{"revision": "2"}}))
 			},
 			pending: []string{"prod-web OutOfSync lags: artifact generator parts has not processed the fetched sources yet"},
 		},
@@ -75,7 +75,7 @@ func TestJudgeGenerated(t *testing.T) {
 		"foreign": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				generator(c, t, status(map[string]any{"observedSourcesDigest": "sha256:old"}))
-				c.Patch(t, externalArtifacts, lab.FluxNamespace, "web", map[string]any{"spec": map[string]any{"sourceRef": map[string]any{"kind": "Other"}}})
+				c.Patch(t, externalArtifacts, flux.Namespace, "web", map[string]any{"spec": map[string]any{"sourceRef": map[string]any{"kind": "Other"}}})
 			},
 		},
 	} {
@@ -106,7 +106,7 @@ func TestGeneratedApplication(t *testing.T) {
 	if a := v.application("prod-web", v.Apps["prod-web"]); a.Revision != newCommit || a.Version != newCommit[:7] || a.Sync != synced || a.Health != Healthy {
 		t.Errorf("%+v", a)
 	}
-	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready False BuildFailed: no files match"))
+	hub.Patch(t, artifactGenerators, flux.Namespace, "parts", conditions("Ready False BuildFailed: no files match"))
 	hub.ClearActions()
 	a := NewAsker(hub.Clients().Dynamic, engine.Want{Revision: newCommit})
 	look := func(requests ...string) {
@@ -120,13 +120,13 @@ func TestGeneratedApplication(t *testing.T) {
 		hub.ClearActions()
 	}
 	look("patch gitrepositories flux-system", "patch artifactgenerators parts")
-	answer(t, hub, GitRepositories, lab.FluxNamespace, "flux-system")
+	answer(t, hub, GitRepositories, flux.Namespace, "flux-system")
 	hub.ClearActions()
 	look("patch kustomizations flux-system")
-	answer(t, hub, Kustomizations, lab.FluxNamespace, "flux-system")
+	answer(t, hub, Kustomizations, flux.Namespace, "flux-system")
 	hub.ClearActions()
 	look() // no artifact of the fetched sources
-	hub.Patch(t, artifactGenerators, lab.FluxNamespace, "parts", conditions("Ready True Succeeded: made"))
+	hub.Patch(t, artifactGenerators, flux.Namespace, "parts", conditions("Ready True Succeeded: made"))
 	hub.ClearActions()
 	look("patch kustomizations web")
 }

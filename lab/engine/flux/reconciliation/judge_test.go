@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube/kubetest"
+	"homelab/lab/flux"
 )
 
 // verdict describes the pending objects, one per line: "prod-podinfo Degraded lags: reason".
@@ -57,24 +58,24 @@ func TestJudge(t *testing.T) {
 		"source fails": {
 			objects: source(oldCommit) + layer("flux-system", "", oldCommit) + app("prod", "podinfo", newCommit),
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, GitRepositories, lab.FluxNamespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
+				c.Patch(t, GitRepositories, flux.Namespace, "flux-system", conditions("Ready False GitOperationFailed: connection refused"))
 			},
 			pending: []string{"flux-system OutOfSync lags: repository flux-system: connection refused", "prod-podinfo OutOfSync: is not at the fetched commit"},
 		},
 		"root fails": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
+				c.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
 			},
 			pending: []string{"flux-system Degraded: no such file"},
 		},
 		"root waits for health": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
+				c.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))
 			},
 		},
 		"root is reconciled": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
-				c.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
+				c.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
 			},
 			pending: []string{"flux-system Progressing: Running health checks for revision x"},
 		},
@@ -315,9 +316,9 @@ func TestCommit(t *testing.T) {
 // A layer waiting for its own objects is not waited for; the applications are.
 func TestJudgeLayerWithHealthChecks(t *testing.T) {
 	hub := newHub(t, standing())
-	hub.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
+	hub.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready Unknown Progressing: x", "Reconciling True Progressing: Running health checks for revision x"))
 	for wait, want := range map[bool]int{true: 0, false: 1} {
-		hub.Patch(t, Kustomizations, lab.FluxNamespace, "flux-system", map[string]any{"spec": map[string]any{"wait": wait}})
+		hub.Patch(t, Kustomizations, flux.Namespace, "flux-system", map[string]any{"spec": map[string]any{"wait": wait}})
 		v, err := read(t, hub)
 		if err != nil {
 			t.Fatal(err)

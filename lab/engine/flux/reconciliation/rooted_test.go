@@ -7,8 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"homelab/lab"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // of returns the labels of an object that a Kustomization of flux-system applied.
@@ -26,7 +26,7 @@ func TestRooted(t *testing.T) {
 		kustomization("flux-system", "orphan", of("gone"), newCommit)+releaseOf("edge", "mine")+releaseOf("hers", "cache"))
 	see := func() View {
 		t.Helper()
-		v, err := Read(t.Context(), hub.Clients().Dynamic, "homelab", lab.FluxScope{Home: "edge", Rooted: true})
+		v, err := Read(t.Context(), hub.Clients().Dynamic, "homelab", flux.Scope{Home: "edge", Rooted: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/kube"
+	"homelab/lab/flux"
 )
 
 // Kinds of Flux's objects.
@@ -57,7 +58,7 @@ type View struct {
 	Releases map[types.NamespacedName]helmv2.HelmRelease
 
 	lab     string
-	scope   lab.FluxScope
+	scope   flux.Scope
 	sources map[types.NamespacedName]sourcev1.GitRepository
 	charts  map[types.NamespacedName]sourcev1.HelmChart
 
@@ -65,7 +66,7 @@ type View struct {
 }
 
 // Read reads all objects of the Flux of a lab once, dependents after their dependencies. A kind that is not installed has no objects.
-func Read(ctx context.Context, client dynamic.Interface, name string, scope lab.FluxScope) (View, error) {
+func Read(ctx context.Context, client dynamic.Interface, name string, scope flux.Scope) (View, error) {
 	v := View{
 		lab: name, scope: scope,
 		sources: map[types.NamespacedName]sourcev1.GitRepository{}, charts: map[types.NamespacedName]sourcev1.HelmChart{},
@@ -112,7 +113,7 @@ func Read(ctx context.Context, client dynamic.Interface, name string, scope lab.
 			Name: r.Labels[FromName], Namespace: r.Namespace, DeletionTimestamp: cmp.Or(r.DeletionTimestamp, &metav1.Time{}),
 		}}
 		name := v.nameOf(gone)
-		kept := r.Annotations[lab.FluxPrune] == "disabled" && r.DeletionTimestamp == nil
+		kept := r.Annotations[flux.Prune] == "disabled" && r.DeletionTimestamp == nil
 		if _, there := v.Apps[name]; ok && !there && !kept && r.Labels[FromNamespace] == r.Namespace {
 			v.Apps[name] = gone
 		}

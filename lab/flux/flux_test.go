@@ -1,34 +1,35 @@
-package lab_test
+package flux_test
 
 import (
 	"testing"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 )
 
-func TestFluxScope(t *testing.T) {
-	shared := lab.FluxScopeOf("hub", []lab.Cluster{
+func TestScope(t *testing.T) {
+	shared := flux.ScopeOf("hub", []lab.Cluster{
 		{Name: "hub"},
 		{Name: "live", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "production", Name: "cluster-kubeconfig"}, {Namespace: "flux-system", Name: "live"}, {Namespace: "team", Name: "live"}}},
 		{Name: "edge", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "flux-system", Name: "edge"}, {Namespace: "team", Name: "edge"}, {Namespace: "cluster-x", Name: "edge"}}},
 	})
-	one := lab.FluxScopeOf("hub", []lab.Cluster{{Name: "live", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "production", Name: "cluster-kubeconfig"}}}})
-	alone := lab.FluxScopeOf("hub", []lab.Cluster{{Name: "hub"}, {Name: "dev"}})
+	one := flux.ScopeOf("hub", []lab.Cluster{{Name: "live", KubeconfigSecrets: []lab.KubeconfigSecret{{Namespace: "production", Name: "cluster-kubeconfig"}}}})
+	alone := flux.ScopeOf("hub", []lab.Cluster{{Name: "hub"}, {Name: "dev"}})
 	for _, c := range []struct {
-		scope           lab.FluxScope
+		scope           flux.Scope
 		namespace, name string
 		secrets         []string
 		cluster, as     string
 	}{
 		{alone, "cluster-dev", "web", nil, "dev", "web"},
 		{alone, "flux-system", "web", nil, "", "web"},
-		{lab.FluxScope{Home: "dev"}, "flux-system", "web", nil, "dev", "web"},
-		{lab.FluxScope{Home: "dev"}, "team", "web", nil, "dev", "team-web"},
-		{lab.FluxScope{Home: "dev"}, "cluster-dev", "web", nil, "dev", "web"},
-		{lab.FluxScope{Home: "dev"}, "cluster-config", "web", nil, "dev", "cluster-config-web"},
+		{flux.Scope{Home: "dev"}, "flux-system", "web", nil, "dev", "web"},
+		{flux.Scope{Home: "dev"}, "team", "web", nil, "dev", "team-web"},
+		{flux.Scope{Home: "dev"}, "cluster-dev", "web", nil, "dev", "web"},
+		{flux.Scope{Home: "dev"}, "cluster-config", "web", nil, "dev", "cluster-config-web"},
 		{shared, "cluster-edge", "web", nil, "edge", "web"},
 		{shared, "cluster-config", "web", nil, "hub", "cluster-config-web"},
-		{shared, "cluster-dev", "web", []string{lab.FluxKubeconfig}, "dev", "web"},
+		{shared, "cluster-dev", "web", []string{flux.ClusterKubeconfig}, "dev", "web"},
 		{shared, "flux-system", "web", nil, "hub", "web"},
 		{shared, "flux-system", "web", []string{"unknown"}, "hub", "web"},
 		{shared, "flux-system", "web", []string{"unknown", "edge", "live"}, "edge", "web"},
@@ -46,7 +47,7 @@ func TestFluxScope(t *testing.T) {
 	if shared.Home != "hub" || alone.Home != "" {
 		t.Errorf("homes %q and %q", shared.Home, alone.Home)
 	}
-	if got := shared.ClusterOf("cluster-dev", lab.FluxKubeconfig); got != "dev" {
+	if got := shared.ClusterOf("cluster-dev", flux.ClusterKubeconfig); got != "dev" {
 		t.Errorf("own Secret: %q", got)
 	}
 }
