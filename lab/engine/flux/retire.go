@@ -65,7 +65,7 @@ func (f *Flux) Retire(ctx context.Context, spokes map[string]*rest.Config, p lab
 	return kube.Retirement{
 		Title: "flux", Lab: f.lab, Namespace: f.namespace, Workloads: rel.Workloads, Access: f.access(), Traces: tracesOf(v), Applied: v.Applied,
 		Attached: func(spoke string) bool { return spoke == "" && f.attached || f.guest != nil && f.guest(spoke) },
-		Kinds: f.kinds(), Installed: rel.Revision > 0 && !f.attached, Namespaces: namespaces,
+		Kinds:    f.kinds(), Installed: rel.Revision > 0 && !f.attached, Namespaces: namespaces,
 		Uninstall: func(ctx context.Context) error {
 			if _, err := f.clearMirrors(ctx); err != nil {
 				return err
