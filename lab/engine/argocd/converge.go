@@ -16,6 +16,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/words"
+	"homelab/lab/engine/workload"
 	"homelab/lab/informer"
 )
 
@@ -40,6 +41,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 	defer tick.Stop()
 	reported, broken := "", map[string]time.Time{}
 	var pending []engine.Pending
+	var loops workload.Loops
 	for {
 		select {
 		case <-ctx.Done():
@@ -76,7 +78,8 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			reported = line
 			p(line)
 		}
-		if a.broken(v, want, broken) {
+		loop := loops.Look(len(pending), func() *workload.Loop { return a.loop(ctx, v, pending, &loops) })
+		if loop != nil || a.broken(v, want, broken) {
 			return a.summarise(values(v.apps)), a.notConverged(ctx, v, want, pending, time.Since(start), nil)
 		}
 	}

@@ -13,8 +13,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
+	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/enginetest"
 )
 
 const (
@@ -307,6 +310,27 @@ func TestWaitConvergedRefreshLost(t *testing.T) {
 		hub.patch(t, applications, "prod-podinfo", answer)
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A container that keeps failing ends the wait, with its last log lines.
+func TestWaitConvergedLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, hub, spoke := newFake(t, converged())
+		a.reach = func(string) (*rest.Config, error) { return &rest.Config{}, nil }
+		hub.patch(t, applications, "prod-podinfo", map[string]any{"status": map[string]any{
+			"health":    map[string]any{"status": "Progressing"},
+			"resources": []any{map[string]any{"group": "apps", "kind": "Deployment", "namespace": "podinfo", "name": "podinfo"}},
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		enginetest.FailEvery10s(ctx, t, spoke.Typed, "podinfo", "podinfo", nil)
+		began := time.Now()
+		_, err := a.WaitConverged(ctx, engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(string) {})
+		var failed *lab.Error
+		if !errors.As(err, &failed) || time.Since(began) > 2*time.Minute || !strings.Contains(strings.Join(failed.Details, "\n"), "web: fake logs") {
+			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/words"
@@ -124,17 +126,23 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 // describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing on failure, as the
 // Application has its own message.
 func (a *ArgoCD) describePods(ctx context.Context, app application) []string {
+	client, names := a.workloads(app)
+	return workload.Describe(ctx, client, names)
+}
+
+// workloads returns the workloads of an application by namespace, and a client of its cluster; none on failure.
+func (a *ArgoCD) workloads(app application) (kubernetes.Interface, map[string][]string) {
 	ns := app.Spec.Destination.Namespace
 	if a.reach == nil || ns == "" || len(app.Status.Resources) == 0 {
-		return nil
+		return nil, nil
 	}
 	cfg, err := a.reach(a.names.cluster(app))
 	if err != nil || cfg == nil {
-		return nil
+		return nil, nil
 	}
 	c, err := a.connect(cfg)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	byNamespace := map[string][]string{}
 	for _, r := range app.Status.Resources {
@@ -143,5 +151,18 @@ func (a *ArgoCD) describePods(ctx context.Context, app application) []string {
 			byNamespace[n] = append(byNamespace[n], r.Kind+"/"+r.Name)
 		}
 	}
-	return workload.Describe(ctx, c.Typed, byNamespace)
+	return c.Typed, byNamespace
+}
+
+// loop returns a container of pending applications that keeps failing, or nil.
+func (a *ArgoCD) loop(ctx context.Context, v view, pending []engine.Pending, loops *workload.Loops) *workload.Loop {
+	for _, p := range pending {
+		if app, has := v.apps[p.Application]; has && p.Health != "Healthy" {
+			client, names := a.workloads(app)
+			if found := loops.Find(ctx, client, names); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
 }

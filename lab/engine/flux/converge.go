@@ -12,6 +12,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/words"
+	"homelab/lab/engine/workload"
 )
 
 const lookEvery = 500 * time.Millisecond
@@ -29,7 +30,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 	if err == nil && !want.Changed && len(s.judge(want, nil)) == 0 {
 		return s.applications(), nil
 	}
-	asks := askers{}
+	asks, loops := askers{}, workload.Loops{}
 	reported := ""
 	progress := func(line string) {
 		if line != reported {
@@ -47,6 +48,9 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 				return s.applications(), s.noteNamespaces(ctx)
 			}
 			progress(progressLine(s, want, left))
+			if loops.Look(len(left), func() *workload.Loop { return s.loop(ctx, left, &loops) }) != nil {
+				return s.applications(), notConverged(ctx, s, want, left, time.Since(start), nil)
+			}
 			err = asks.look(ctx, s)
 		} else if ctx.Err() == nil {
 			progress(words.Clip("the hub does not answer: "+root(err).Error(), words.Width))

@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/enginetest"
 	"homelab/lab/engine/kube/kubetest"
 	"homelab/lab/flux"
 )
@@ -276,6 +277,24 @@ func TestWaitConvergedPods(t *testing.T) {
 		f.reach = func(string) (*rest.Config, error) { return nil, errors.New("gone") }
 		if got := f.explain(t.Context(), v, v.Judge(engine.Want{}, nil, nil)[0]); !slices.Equal(got, []string{"Running upgrade"}) {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A container that keeps failing ends the wait, with its last log lines.
+func TestWaitConvergedLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, hub, spoke := newFake(t, standing())
+		f.reach = func(string) (*rest.Config, error) { return &rest.Config{}, nil }
+		hub.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready Unknown Progressing: Running upgrade"))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		enginetest.FailEvery10s(ctx, t, spoke.Typed, "podinfo", "podinfo", map[string]string{fromRelease: "podinfo", fromReleaseNamespace: "cluster-prod"})
+		began := time.Now()
+		_, err := f.WaitConverged(ctx, engine.Want{Revision: newCommit, Expected: []string{"prod-podinfo"}}, func(string) {})
+		var failed *lab.Error
+		if !errors.As(err, &failed) || time.Since(began) > 2*time.Minute || !strings.Contains(strings.Join(failed.Details, "\n"), "web: fake logs") {
+			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})
 }

@@ -20,17 +20,22 @@ const (
 
 // describePods describes the workloads and pods of an application in its cluster: "deployment podinfo: 0 of 2 ready". It returns nothing on failure.
 func (f *Flux) describePods(ctx context.Context, v reconciliation.View, k kustomizev1.Kustomization) []string {
-	cluster := v.ClusterOf(k)
+	client, names := f.workloads(ctx, v, k)
+	return workload.Describe(ctx, client, names)
+}
+
+// workloads returns the workloads of an application by namespace, and a client of its cluster; none on failure.
+func (f *Flux) workloads(ctx context.Context, v reconciliation.View, k kustomizev1.Kustomization) (kubernetes.Interface, map[string][]string) {
 	if f.reach == nil {
-		return nil
+		return nil, nil
 	}
-	cfg, err := f.reach(cluster)
+	cfg, err := f.reach(v.ClusterOf(k))
 	if err != nil || cfg == nil {
-		return nil
+		return nil, nil
 	}
 	c, err := f.connect(cfg)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	names := map[string][]string{}
 	for _, r := range v.ReleasesOf(k) {
@@ -40,7 +45,22 @@ func (f *Flux) describePods(ctx context.Context, v reconciliation.View, k kustom
 	for in, applied := range reconciliation.Workloads(k) {
 		names[in] = append(names[in], applied...)
 	}
-	return workload.Describe(ctx, c.Typed, names)
+	return c.Typed, names
+}
+
+// loop returns a container of pending applications that keeps failing, or nil.
+func (s scene) loop(ctx context.Context, left []reconciliation.Pending, loops *workload.Loops) *workload.Loop {
+	for _, p := range left {
+		k, one, there := s.app(p.Application)
+		if !there || p.Health == reconciliation.Healthy {
+			continue
+		}
+		client, names := one.flux.workloads(ctx, one.View, k)
+		if found := loops.Find(ctx, client, names); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // workloadsOf returns the names of the workloads matching a selector.

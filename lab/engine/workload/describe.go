@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Describe describes the workloads ("Deployment/server", by namespace) that are not ready, each with one failing pod: "deployment podinfo: 0 of 2 ready". Read errors
-// are ignored.
+// Describe describes the workloads ("Deployment/server", by namespace) that are not ready, each with one failing pod and its last log lines: "deployment podinfo: 0 of 2
+// ready". Read errors are ignored.
 func Describe(ctx context.Context, client kubernetes.Interface, names map[string][]string) []string {
 	var lines []string
 	for _, n := range slices.Sorted(maps.Keys(names)) {
@@ -31,8 +31,11 @@ func Describe(ctx context.Context, client kubernetes.Interface, names map[string
 				continue
 			}
 			for i := range pods.Items {
-				if t := Trouble(&pods.Items[i]); t != "" && Owns(w, &pods.Items[i]) {
-					lines = append(lines, t)
+				if !Owns(w, &pods.Items[i]) {
+					continue
+				}
+				if why := explain(ctx, client, &pods.Items[i]); why != nil {
+					lines = append(lines, why...)
 					break // replicas fail alike
 				}
 			}

@@ -22,8 +22,8 @@ type Engine struct {
 	Within    time.Duration // time limit
 }
 
-// AwaitEngine waits until all workloads of an engine are ready, with pods of the present ServiceAccounts. On timeout, the error has exit code lab.ExitTimeout and
-// describes the workloads and their pods.
+// AwaitEngine waits until all workloads of an engine are ready, with pods of the present ServiceAccounts. On timeout, the error has exit code lab.ExitTimeout, and
+// lab.ExitFailed if a container keeps failing; it describes the workloads and their pods.
 func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p lab.Progress) error {
 	within, cancel := context.WithTimeout(ctx, e.Within)
 	defer cancel()
@@ -47,6 +47,11 @@ func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p l
 		Exit: lab.ExitTimeout, Code: "engine_not_ready",
 		Message: fmt.Sprintf("%s is not ready after %s: %s", e.Name, lab.WholeSeconds(late.Waited), short(Sentence(late.Waiting))),
 		Cure:    "run lab up again to continue waiting; lab diagnose collects details",
+	}
+	if late.Loop != nil {
+		failed.Exit, failed.Code = lab.ExitFailed, "engine_failing"
+		failed.Message = fmt.Sprintf("%s: %s", e.Name, short(late.Loop.String()))
+		failed.Cure = "fix the cause and run lab up again; lab diagnose collects details"
 	}
 	for _, s := range late.Waiting {
 		failed.Details = append(failed.Details, words.Wrap(short(s.String()), words.Width)...)

@@ -18,11 +18,12 @@ import (
 	"homelab/lab/informer"
 )
 
-// NotReady is the error of a timed-out wait.
+// NotReady is the error of a wait that timed out, or ended early because of a Loop.
 type NotReady struct {
 	Waited  time.Duration
 	Waiting []Status // workloads not ready when last seen
-	Pods    []string // problems of their pods
+	Pods    []string // problems of their pods, with last log lines
+	Loop    *Loop    // why the wait ended early, or nil
 	Err     error    // the context's error, or the last failed request's
 }
 
@@ -80,7 +81,8 @@ func Sentence(pending []Status) string {
 	return fmt.Sprintf("%s, and %d more", pending[0], len(pending)-1)
 }
 
-// Wait watches the named workloads of a namespace until they are done, and reports the others. If ctx ends first, the error is a *NotReady.
+// Wait watches the named workloads of a namespace until they are done, and reports the others. If ctx ends first, or a container
+// keeps failing, the error is a *NotReady.
 func Wait(ctx context.Context, client kubernetes.Interface, namespace string, names []string, p lab.Progress) error {
 	start := time.Now()
 	all, err := Observe(ctx, client, namespace, names)
@@ -115,7 +117,18 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 	// HasSynced turns true a moment after the last event of the first list, so a slow ticker complements the events.
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	pending, reported := Pending(all), ""
+	failed := func(pending []Status, loop *Loop, err error) error {
+		e := &NotReady{Waited: time.Since(start), Waiting: pending, Loop: loop, Err: err}
+		stored := informer.Stored[*corev1.Pod](pods)
+		slices.SortFunc(stored, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+		for _, pod := range stored {
+			if slices.ContainsFunc(pending, func(s Status) bool { return Owns(s, pod) }) {
+				e.Pods = append(e.Pods, explain(context.WithoutCancel(ctx), client, pod)...)
+			}
+		}
+		return e
+	}
+	pending, reported, loops := Pending(all), "", Loops{}
 	var failure error
 	for {
 		if s := Sentence(pending); s != reported && s != "" {
@@ -124,14 +137,7 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 		}
 		select {
 		case <-ctx.Done():
-			e := &NotReady{Waited: time.Since(start), Waiting: pending, Err: errors.Join(ctx.Err(), failure)}
-			for _, pod := range informer.Stored[*corev1.Pod](pods) {
-				if t := Trouble(pod); t != "" && slices.ContainsFunc(pending, func(s Status) bool { return Owns(s, pod) }) {
-					e.Pods = append(e.Pods, t)
-				}
-			}
-			slices.Sort(e.Pods)
-			return e
+			return failed(pending, nil, errors.Join(ctx.Err(), failure))
 		case failure = <-failures:
 		case <-changed:
 		case <-tick.C:
@@ -142,6 +148,14 @@ func Wait(ctx context.Context, client kubernetes.Interface, namespace string, na
 		failure = nil
 		if pending = look(); len(pending) == 0 {
 			return nil
+		}
+		for _, pod := range informer.Stored[*corev1.Pod](pods) {
+			if !slices.ContainsFunc(pending, func(s Status) bool { return Owns(s, pod) }) {
+				continue
+			}
+			if loop := loops.Note(pod); loop != nil {
+				return failed(pending, loop, failure)
+			}
 		}
 	}
 }
