@@ -24,7 +24,7 @@ const module = "homelab"
 var layers = [][]string{
 	{"lab"},
 	{"gitcommand"},
-	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "interrupt", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "state", "trust", "ui"},
+	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "state", "trust", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},
@@ -32,7 +32,6 @@ var layers = [][]string{
 	{"estate", "plan", "apply", "promote"},
 	{"draft", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
-	{"present"},
 	{"cli"},
 	{"e2e"},
 }
@@ -116,12 +115,12 @@ func forbidden(from, to string) string {
 		return "lab/" + from + " is missing from layers"
 	case height(to) < 0 || height(to) >= height(from):
 		return "imports point downwards"
-	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "present", "up"}, from):
+	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "up"}, from):
 		return "only lab/cli and lab/up combine adapters"
 	case to == "docker" && !slices.Contains([]string{"cli", "diagnose", "e2e", "live"}, from) && !slices.Contains(adapters, from):
 		return "only adapters and lab/cli call the container engine"
-	case to == "ui" && from != "cli" && from != "e2e" && from != "present":
-		return "only lab/cli and lab/present write to the terminal"
+	case to == "ui" && from != "cli" && from != "e2e":
+		return "only lab/cli writes to the terminal"
 	}
 	return ""
 }

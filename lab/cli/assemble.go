@@ -12,7 +12,6 @@ import (
 	"homelab/lab/engine/flux"
 	"homelab/lab/estate"
 	"homelab/lab/forge"
-	"homelab/lab/present"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/supply"
@@ -148,6 +147,6 @@ func supplyOptions(from origin) (supply.Options, error) {
 		return supply.Options{}, err
 	}
 	return supply.Options{
-		Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: cache, StateDir: root, Lab: present.Version().Version, Engine: from.engine,
+		Mode: supply.Mode(from.images), Mirror: from.mirror, CacheDir: cache, StateDir: root, Lab: versionInfo().Version, Engine: from.engine,
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -12,7 +13,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
-	"homelab/lab/present"
 	"homelab/lab/supply"
 	"homelab/lab/ui"
 )
@@ -206,7 +206,7 @@ func (p *program) bundleShow(ctx context.Context, s *supply.Supply, b supply.Bun
 	if err != nil {
 		return err
 	}
-	res := present.Bundle(items)
+	res := bundleResult(items)
 	for n, i := range items {
 		if !packages {
 			break
@@ -215,7 +215,7 @@ func (p *program) bundleShow(ctx context.Context, s *supply.Supply, b supply.Bun
 		if err != nil {
 			return err
 		}
-		res.Items[n].Debian = present.Packages(list)
+		res.Items[n].Debian = bundlePackages(list)
 	}
 	if b.File != "" {
 		p.ui.Println(b.String())
@@ -249,4 +249,34 @@ func (p *program) accept(ctx context.Context, o supply.Options, file string, ter
 		return p.ui.Ask(ctx, "load it?", nil)
 	}
 	return supply.Accept(ctx, o, file, terms, nil)
+}
+
+// bundleResult lists images and charts.
+func bundleResult(items []supply.Item) ui.BundleResult {
+	var res ui.BundleResult
+	for _, i := range items {
+		res.Items = append(res.Items, ui.BundleItem{
+			Kind: string(i.Kind), Name: i.Name, Ref: i.Ref, Digest: i.Digest, Bytes: i.Size, Origin: string(i.Origin), AtHand: i.Present,
+			Version: i.Version, Check: string(i.Verdict.Check), Why: i.Verdict.Why, Modules: bundleModules(i.Modules),
+		})
+	}
+	return res
+}
+
+func bundleModules(list []supply.Module) []ui.BundleModule {
+	var out []ui.BundleModule
+	for _, m := range list {
+		out = append(out, ui.BundleModule(m))
+	}
+	return out
+}
+
+// bundlePackages converts NAME=VERSION.
+func bundlePackages(list []string) []ui.BundlePackage {
+	var out []ui.BundlePackage
+	for _, p := range list {
+		name, version, _ := strings.Cut(p, "=")
+		out = append(out, ui.BundlePackage{Name: name, Version: version})
+	}
+	return out
 }

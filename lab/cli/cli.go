@@ -18,7 +18,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/doctor"
-	"homelab/lab/present"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 )
@@ -95,7 +94,7 @@ func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:                   "lab",
 		Usage:                  "a GitOps estate on one machine, behaving like the cloud",
-		Version:                present.Version().Version,
+		Version:                versionInfo().Version,
 		HideVersion:            true,
 		Suggest:                true,
 		UseShortOptionHandling: true,

@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"homelab/lab"
 	"homelab/lab/cli/audience"
-	"homelab/lab/present"
 	"homelab/lab/scenario"
+	"homelab/lab/ui"
 	"homelab/lab/up"
+	"homelab/lab/workspace"
 )
 
 // converge reconciles the lab with the estate, and shows the result.
@@ -42,8 +44,30 @@ func (p *program) summary(ctx context.Context, l *instance, out up.Outcome, took
 		return err
 	}
 	stories, _ := scenario.List(l.core.Estate.FS) // only for a hint
-	last := present.Summary(l.core, l.ws, out, st, stories)
+	last := lastScreen(l.core, l.ws, out, st, stories)
 	last.Took = took
 	p.ui.Summary(last)
 	return nil
+}
+
+// lastScreen returns the last screen of a run with changes.
+func lastScreen(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status, stories []string) ui.Summary {
+	times := map[string]time.Duration{}
+	for i, s := range out.Result.Steps {
+		times[out.Steps[i].ID] = time.Duration(s.Seconds * float64(time.Second))
+	}
+	s := ui.Summary{
+		Lab: ws.Name, Longest: ui.LongestWay(out.Steps, times), Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Next: ws.Next(l.Estate, stories),
+	}
+	for _, a := range l.Estate.Addons {
+		if !a.Leads {
+			s.Addons = append(s.Addons, a.Name)
+		}
+	}
+	titles := map[string]string{string(l.Definition.Type): l.Definition.Title, "forge": "forge"}
+	for _, c := range credentials(l) {
+		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+lab.Quote(c.Service))})
+	}
+	s.Endpoints = append(s.Endpoints, ui.Entry{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"})
+	return s
 }

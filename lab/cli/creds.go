@@ -7,8 +7,8 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
-	"homelab/lab/present"
 	"homelab/lab/ui"
+	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
 
@@ -31,7 +31,7 @@ func (p *program) creds(ws *workspace.Workspace, service string) error {
 	if err != nil {
 		return err
 	}
-	all := present.Credentials(l.core)
+	all := credentials(l.core)
 	if service == "" {
 		return p.ui.Creds(ui.CredsResult{Credentials: all})
 	}
@@ -41,4 +41,13 @@ func (p *program) creds(ws *workspace.Workspace, service string) error {
 		}
 	}
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q in this lab", service), Cure: "lab creds lists them"}
+}
+
+// credentials returns the credentials of the engine, if it has a UI, and the forge.
+func credentials(l *up.Lab) []ui.Credential {
+	var list []ui.Credential
+	if l.Definition.UI {
+		list = append(list, ui.Credential{Service: string(l.Definition.Type), URL: l.EngineURL(), User: l.Creds.EngineUser, Password: l.Creds.EnginePassword})
+	}
+	return append(list, ui.Credential{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword})
 }

@@ -12,7 +12,6 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/diagnose"
 	"homelab/lab/doctor"
-	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -45,7 +44,7 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	document := func(name string, get func(context.Context) (any, error)) {
 		s.Documents = append(s.Documents, diagnose.Document{Name: name, Get: get})
 	}
-	document("version.json", func(context.Context) (any, error) { return present.Version(), nil })
+	document("version.json", func(context.Context) (any, error) { return versionInfo(), nil })
 	document("lab.json", func(context.Context) (any, error) { return ws.Record, nil })
 	document("doctor.json", func(ctx context.Context) (any, error) {
 		return doctor.New(doctorOptions(false, ws, nil, nil)).Run(ctx), nil
@@ -55,7 +54,7 @@ func (p *program) diagnose(ctx context.Context, ws *workspace.Workspace, file st
 	} else {
 		document("status.json", func(ctx context.Context) (any, error) {
 			st, err := l.core.Status(ctx)
-			return present.Status(l.core, ws, st), err
+			return statusResult(l.core, ws, st), err
 		})
 	}
 	files, none := kubeconfigs(ws, nil)

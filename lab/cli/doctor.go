@@ -10,9 +10,9 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
-	"homelab/lab/present"
 	"homelab/lab/state"
 	"homelab/lab/supply/source"
+	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -54,7 +54,7 @@ func (p *program) undo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.ui.Undone(present.Undone(list))
+	return p.ui.Undone(undoResult(list))
 }
 
 func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from origin, fix bool) error {
@@ -72,7 +72,7 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	if err != nil {
 		return err
 	}
-	if err := p.ui.Doctor(present.Report(report)); err != nil {
+	if err := p.ui.Doctor(machineRows(report)); err != nil {
 		return err
 	}
 	if report.Count(doctor.StatusFail) > 0 {
@@ -103,4 +103,25 @@ func buildNeeds() []doctor.Need {
 		needs = append(needs, doctor.Need{Program: n.Program, Package: n.Package})
 	}
 	return needs
+}
+
+// machineRows converts the results of the machine's checks.
+func machineRows(report doctor.Report) []ui.Row {
+	symbols := map[doctor.Status]ui.Symbol{
+		doctor.StatusOK: ui.SymbolOK, doctor.StatusWarn: ui.SymbolWarning, doctor.StatusFail: ui.SymbolFailed, doctor.StatusSkip: ui.SymbolWaiting,
+	}
+	rows := make([]ui.Row, 0, len(report.Checks))
+	for _, c := range report.Checks {
+		rows = append(rows, ui.Row{Symbol: symbols[c.Status], Title: c.Title, Text: c.Found, Cure: c.Cure})
+	}
+	return rows
+}
+
+// undoResult converts what became of the machine's recorded changes.
+func undoResult(list []doctor.Undone) ui.DoctorUndoResult {
+	var res ui.DoctorUndoResult
+	for _, u := range list {
+		res.Changes = append(res.Changes, ui.DoctorUndone{What: u.What, When: u.When, Undone: u.Done, Note: u.Note})
+	}
+	return res
 }

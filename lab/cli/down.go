@@ -2,13 +2,15 @@ package cli
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/plan"
-	"homelab/lab/present"
+	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -52,7 +54,7 @@ func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.Dow
 	for _, line := range losing.Lines() {
 		p.ui.Println("only in the forge: " + line)
 	}
-	return p.ui.Plan(ws.Name, steps, nil, present.Losing(losing), plan.String(steps))
+	return p.ui.Plan(ws.Name, steps, nil, onlyInForge(losing), plan.String(steps))
 }
 
 func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {
@@ -66,7 +68,7 @@ func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOp
 		return err
 	}
 	r, err := l.core.Remove(ctx, o, p.ui.Println)
-	res, notes := present.Down(ws, r)
+	res, notes := downResult(ws, r)
 	for _, line := range notes {
 		p.ui.Println(line)
 	}
@@ -74,4 +76,16 @@ func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOp
 		return err
 	}
 	return p.ui.Down(res, time.Since(began))
+}
+
+// downResult converts a removal, with notes about remaining parts.
+func downResult(ws *workspace.Workspace, r up.Removal) (ui.DownResult, []string) {
+	var notes []string
+	for _, s := range r.Stays {
+		notes = append(notes, "left behind: "+s)
+	}
+	if len(r.Kept) > 0 {
+		notes = append(notes, "kept: snapshot "+strings.Join(r.Kept, ", ")+"; "+ws.OnEstate("lab up --from "+lab.Quote(r.Kept[0]))+" restores it, "+ws.Command("lab down --snapshots")+" removes it")
+	}
+	return ui.DownResult{Lab: ws.Name, Removed: r.Removed, Kept: r.Kept, Stays: r.Stays}, notes
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab/argv"
-	"homelab/lab/present"
+	"homelab/lab/forge"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -121,5 +122,14 @@ func (p *program) gitLog(ctx context.Context, ws *workspace.Workspace, number in
 	if err != nil {
 		return err
 	}
-	return p.ui.Log(present.Log(commits))
+	return p.ui.Log(logResult(commits))
+}
+
+// logResult lists the forge's commits.
+func logResult(commits []forge.Commit) ui.LogResult {
+	var res ui.LogResult
+	for _, k := range commits {
+		res.Commits = append(res.Commits, ui.LogCommit{Commit: k.Hash, Author: k.Author, Time: k.When.UTC().Truncate(time.Second), Message: k.Message})
+	}
+	return res
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,7 +11,6 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/draft"
 	"homelab/lab/estate"
-	"homelab/lab/present"
 	"homelab/lab/ui"
 	"homelab/lab/writeout"
 )
@@ -43,7 +43,7 @@ func (p *program) initCommand() *cli.Command {
 			if from := c.StringSlice("from"); len(from) > 0 {
 				err = p.ui.Narrate(func(progress lab.Progress) error {
 					d, err := draft.Write(c.Context, estate.DefaultName(dir), dir, from, progress)
-					res.Draft = present.Draft(d)
+					res.Draft = draftInfo(d)
 					if err == nil {
 						err = agreeFolders(dir, d.Repositories)
 					}
@@ -58,4 +58,41 @@ func (p *program) initCommand() *cli.Command {
 			return p.ui.Initialized(res, "cd "+lab.Quote(c.Args().First())+" && lab up")
 		},
 	}
+}
+
+// draftInfo converts a draft, or nil to nothing.
+func draftInfo(d *draft.Draft) ui.DraftInfo {
+	if d == nil {
+		return ui.DraftInfo{}
+	}
+	out := ui.DraftInfo{Clusters: d.Clusters, Namespace: d.Namespace}
+	for _, r := range d.Repositories {
+		out.Repositories = append(out.Repositories, ui.DraftRepository{URL: r.URL, Folder: r.Dir, Branch: r.Branch})
+	}
+	for _, k := range d.Keys {
+		kind := "annotation"
+		switch {
+		case k.In != "":
+			kind = k.In
+		case k.Label:
+			kind = "label"
+		}
+		out.Keys = append(out.Keys, ui.DraftKey{Kind: kind, Key: k.Name, Value: strings.TrimSpace(k.Value), How: k.How, At: k.At.String()})
+	}
+	for _, a := range d.Addons {
+		out.Addons = append(out.Addons, ui.DraftAddon{Addon: a.Addon, On: a.On, Why: a.Why, At: a.At.String()})
+	}
+	for _, o := range d.Without {
+		out.Without = append(out.Without, ui.DraftLeft{At: o.At.String(), Why: o.Why})
+	}
+	out.Roots, out.Beside = texts(d.Roots), texts(d.Beside)
+	return out
+}
+
+func texts(list []lab.Position) []string {
+	var out []string
+	for _, at := range list {
+		out = append(out, at.String())
+	}
+	return out
 }

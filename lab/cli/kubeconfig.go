@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"os"
+	"strings"
+
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab/argv"
 	"homelab/lab/cluster"
-	"homelab/lab/present"
+	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -37,10 +40,22 @@ func (p *program) kubeconfig(ws *workspace.Workspace, names []string, merge bool
 			return err
 		}
 	}
-	info := present.Kubeconfigs(ws.Name, files)
+	info := kubeconfigResult(ws.Name, files)
 	return p.ui.Result(info, info.Kubeconfig)
 }
 
 func kubeconfigs(ws *workspace.Workspace, names []string) ([]cluster.Kubeconfig, error) {
 	return cluster.ChooseKubeconfigs(ws.Name, ws.Dir.Kubeconfigs(), names, ws.Command("lab up"))
+}
+
+// kubeconfigResult returns a value for KUBECONFIG and its parts.
+func kubeconfigResult(labName string, files []cluster.Kubeconfig) ui.KubeconfigResult {
+	info := ui.KubeconfigResult{Lab: labName}
+	var paths []string
+	for _, k := range files {
+		info.Clusters = append(info.Clusters, ui.KubeconfigFile{Name: k.Cluster, Path: k.Path, Context: k.Context})
+		paths = append(paths, k.Path)
+	}
+	info.Kubeconfig = strings.Join(paths, string(os.PathListSeparator))
+	return info
 }

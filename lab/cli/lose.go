@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/urfave/cli/v2"
 
+	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -30,4 +33,18 @@ func (p *program) assembleToLose(ws *workspace.Workspace) (*instance, error) {
 		l.core.Files = workingTree(own)
 	}
 	return l, err
+}
+
+// onlyInForge converts what only the forge has.
+func onlyInForge(o up.Losing) ui.OnlyInForge {
+	res := ui.OnlyInForge{Unknown: o.Unknown, Repositories: o.Repositories, Summary: o.String()}
+	for _, c := range o.Commits {
+		res.Commits = append(res.Commits, ui.ForgeCommit{
+			Repository: c.Repository, Branch: c.Branch, Commit: c.Hash, Author: c.Author, Time: c.When.UTC().Truncate(time.Second), Message: c.Message, Files: c.Files,
+		})
+	}
+	for _, r := range o.Requests {
+		res.PullRequests = append(res.PullRequests, ui.ForgeRequest{Repository: r.Repository, Number: r.Number, Title: r.Title, Author: r.Author})
+	}
+	return res
 }

@@ -13,12 +13,11 @@ import (
 	"homelab/lab/cli/audience"
 	"homelab/lab/docker"
 	"homelab/lab/estate"
-	"homelab/lab/interrupt"
-	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
+	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -52,7 +51,7 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 		l.core.Supply = s
 		return p.ui.Narrate(func(progress lab.Progress) error { return l.core.LoadImages(ctx, cluster, images, progress) })
 	}
-	again, done := interrupt.Second(ctx)
+	again, done := secondInterrupt(ctx)
 	defer done()
 	o.player.GiveUp = again
 	if o.pause {
@@ -74,7 +73,7 @@ func (p *program) playAll(ctx context.Context, labName string, list []*scenario.
 		exit = cmp.Or(exit, lab.ExitFailed)
 	}
 	if p.ui.WantsJSON() {
-		if err := p.ui.JSON(present.Run(labName, out)); err != nil {
+		if err := p.ui.JSON(scenarioRun(labName, out)); err != nil {
 			return err
 		}
 	}
@@ -145,4 +144,29 @@ func (p *program) discard(ctx context.Context, ws *workspace.Workspace, quiet *p
 		return err
 	}
 	return errors.Join(err, down)
+}
+
+// scenarioRun converts a series.
+func scenarioRun(labName string, played series.Outcome) ui.ScenarioRun {
+	out := ui.ScenarioRun{Lab: labName, Seconds: ui.Seconds(played.Took), Verdict: string(scenario.WorstVerdict(played.Results))}
+	for i, r := range played.Results {
+		one := ui.ScenarioResult{
+			Name: r.Scenario, Title: r.Title, Verdict: string(r.Verdict), Reason: r.Reason, Began: r.Began.UTC(), Seconds: ui.Seconds(r.Took), Left: r.Left, Timeline: played.Pages[i],
+		}
+		for _, m := range r.Measures {
+			one.Measures = append(one.Measures, ui.ScenarioMeasure{Name: m.Name, From: m.From, Seconds: ui.Seconds(m.Took)})
+		}
+		for _, step := range r.Steps {
+			line := ui.ScenarioStepResult{
+				Number: step.Number, ID: step.ID, Title: step.Title, Verb: step.Verb, Always: step.Always, Verdict: string(step.Verdict),
+				Since: ui.Seconds(step.Began), Seconds: ui.Seconds(step.Took), Did: step.Did, Error: step.Error,
+			}
+			if u := step.Unmet; u != nil {
+				line.Expected, line.LastSeen, line.Unchanged, line.Notes = u.Expected, u.LastSeen, ui.Seconds(u.Unchanged), u.Notes
+			}
+			one.Steps = append(one.Steps, line)
+		}
+		out.Scenarios = append(out.Scenarios, one)
+	}
+	return out
 }

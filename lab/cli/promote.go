@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,7 +12,6 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/estate"
 	"homelab/lab/forge"
-	"homelab/lab/present"
 	"homelab/lab/promote"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -55,7 +56,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if err != nil {
 		return err
 	}
-	res := present.Promotion(plan)
+	res := promoteResult(plan)
 	if !p.ui.WantsJSON() {
 		p.ui.Promotion(res, plan.Summary()+healthAtSource(ctx, ws, est, plan))
 	}
@@ -117,4 +118,12 @@ func pushPromotion(ctx context.Context, ws *workspace.Workspace, plan promote.Pr
 		return err
 	})
 	return pushed, err
+}
+
+// promoteResult converts a planned promotion.
+func promoteResult(p promote.Promotion) ui.PromoteResult {
+	return ui.PromoteResult{
+		Addon: p.Addon, From: p.From, To: p.To, Was: p.Was, Version: p.Version, File: p.Edits[0].File, Files: slices.Sorted(maps.Keys(p.Changed())),
+		Changed: p.Changes(), Diff: p.Diff(), Notes: p.Notes,
+	}
 }

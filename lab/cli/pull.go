@@ -6,7 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab/argv"
-	"homelab/lab/present"
+	"homelab/lab/forge"
+	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -46,11 +47,20 @@ func (p *program) pullFiles(ctx context.Context, ws *workspace.Workspace, dry bo
 	if err != nil && (p.ui.WantsJSON() || len(res.Files) == 0) {
 		return err
 	}
-	if shown := p.ui.Pulled(present.Pull(res, dry)); shown != nil || p.ui.WantsJSON() {
+	if shown := p.ui.Pulled(pullResult(res, dry)); shown != nil || p.ui.WantsJSON() {
 		return shown
 	}
 	if err == nil && !dry && len(res.Files) > 0 {
 		p.ui.Print("next: " + ws.OnEstate("lab up"))
 	}
 	return err
+}
+
+// pullResult converts the result of a pull.
+func pullResult(res forge.PullResult, dry bool) ui.PullResult {
+	out := ui.PullResult{Commit: res.Commit, DryRun: dry, Commits: logResult(res.Commits).Commits, Committed: res.Committed, Reason: res.Reason, Next: res.Next}
+	for _, f := range res.Files {
+		out.Files = append(out.Files, ui.PullFile{Path: f.Path, Did: f.Did, Note: f.Note, Lines: f.Lines, Beside: f.Aside})
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -9,9 +10,9 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
-	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/verb"
+	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -149,7 +150,7 @@ func (p *program) scenarioList(ws *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return p.ui.Scenarios(present.Scenarios(list))
+	return p.ui.Scenarios(scenarioList(list))
 }
 
 func (p *program) scenarioShow(ws *workspace.Workspace, name string) error {
@@ -157,5 +158,27 @@ func (p *program) scenarioShow(ws *workspace.Workspace, name string) error {
 	if err != nil {
 		return err
 	}
-	return p.ui.Scenario(present.Scenario(list[0]))
+	return p.ui.Scenario(scenarioShow(list[0]))
+}
+
+// scenarioList lists stories.
+func scenarioList(list []*scenario.Scenario) ui.ScenarioList {
+	var out ui.ScenarioList
+	for _, one := range list {
+		out.Scenarios = append(out.Scenarios, ui.ScenarioSummary{Name: one.Name, Title: one.Title, Teaches: one.Teaches, Steps: len(one.Steps) + len(one.Always)})
+	}
+	return out
+}
+
+// scenarioShow converts a story and its steps.
+func scenarioShow(one *scenario.Scenario) ui.ScenarioShow {
+	out := ui.ScenarioShow{
+		Name: one.Name, Title: one.Title, Teaches: one.Teaches, File: one.File, Engines: lab.EngineNames(one.Requires.Engine), Clusters: one.Requires.Clusters,
+	}
+	for i, step := range slices.Concat(one.Steps, one.Always) {
+		out.Steps = append(out.Steps, ui.ScenarioStep{
+			Number: step.Number, ID: step.ID, Title: step.Title, Engines: lab.EngineNames(step.Engines), Verb: step.Verb, Always: i >= len(one.Steps), Line: step.At.Line,
+		})
+	}
+	return out
 }

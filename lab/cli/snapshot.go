@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +13,6 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/estate"
-	"homelab/lab/present"
 	"homelab/lab/snapshot"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -91,7 +92,7 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 		if err != nil {
 			return err
 		}
-		return p.ui.SnapshotSaved(ws.Name, present.Snapshot(saved.Snapshot), time.Since(began), ws.Command("lab snapshot restore "+lab.Quote(name)))
+		return p.ui.SnapshotSaved(ws.Name, snapshotInfo(saved.Snapshot), time.Since(began), ws.Command("lab snapshot restore "+lab.Quote(name)))
 	})
 }
 
@@ -110,7 +111,7 @@ func (p *program) snapshotList(ctx context.Context, ws *workspace.Workspace) err
 	if err != nil {
 		return err
 	}
-	return p.ui.Snapshots(present.Snapshots(ws.Name, list), ws.Command("lab snapshot save"))
+	return p.ui.Snapshots(snapshotList(ws.Name, list), ws.Command("lab snapshot save"))
 }
 
 func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, names []string) error {
@@ -232,4 +233,22 @@ func (p *program) reportDifferences(ctx context.Context, l *instance) error {
 	}
 	p.ui.Println("the estate's folder differs from the snapshot: " + up.Summary(paths) + "; " + l.ws.OnEstate("lab up") + " brings it in")
 	return nil
+}
+
+// snapshotInfo converts a complete snapshot.
+func snapshotInfo(o snapshot.Snapshot) ui.Snapshot {
+	s := ui.Snapshot{Name: o.Name, Clusters: slices.Sorted(maps.Keys(o.Clusters)), Bytes: o.Bytes, Pruned: o.Pruned, Unreadable: o.Unreadable}
+	if !o.Taken.IsZero() {
+		s.Taken = o.Taken.Format(time.RFC3339)
+	}
+	return s
+}
+
+// snapshotList lists a lab's snapshots.
+func snapshotList(labName string, list []snapshot.Snapshot) ui.SnapshotListResult {
+	res := ui.SnapshotListResult{Lab: labName}
+	for _, o := range list {
+		res.Snapshots = append(res.Snapshots, snapshotInfo(o))
+	}
+	return res
 }

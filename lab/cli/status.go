@@ -2,13 +2,17 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/cluster"
 	"homelab/lab/estate/leftout"
-	"homelab/lab/present"
+	"homelab/lab/trust"
+	"homelab/lab/ui"
+	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
 
@@ -46,8 +50,8 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 	if err != nil {
 		return err
 	}
-	res := present.Status(l.core, ws, st)
-	present.Distrust(&res, lacking)
+	res := statusResult(l.core, ws, st)
+	distrust(&res, lacking)
 	if err := p.ui.Status(res); err != nil {
 		return err
 	}
@@ -55,4 +59,30 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 		return exitError{lab.ExitUnmet}
 	}
 	return nil
+}
+
+// statusResult converts the state of a lab, with commands to act on it.
+func statusResult(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
+	res := ui.Status{
+		Lab: ws.Name, Engine: string(st.Engine), Revision: st.Revision, Clusters: ui.StatusClusters(st.Clusters), Applications: st.Applications, Off: st.Off,
+		OnlyInForge: onlyInForge(st.Losing),
+	}
+	for _, c := range credentials(l) {
+		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + lab.Quote(c.Service))})
+	}
+	if len(st.Off) > 0 {
+		res.Starts = ws.OnEstate("lab up")
+	}
+	res.OnlyInForge.ListedBy = ws.OnEstate("lab down --dry-run")
+	return res
+}
+
+// distrust adds what nobody has agreed to to a status. The state of an existing cluster among it is unknown, as it was not asked.
+func distrust(s *ui.Status, lacking []trust.Thing) {
+	s.Untrusted = things(lacking)
+	for i, c := range s.Clusters {
+		if slices.ContainsFunc(lacking, func(t trust.Thing) bool { return t.Kind == trust.Cluster && t.Cluster == c.Name }) {
+			s.Clusters[i].State = cluster.Untrusted
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"homelab/lab/estate/leftout"
 	"homelab/lab/supply"
 	"homelab/lab/trust"
+	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
 
@@ -88,4 +89,13 @@ func agreeFolders(dir string, repositories []lab.Repository) error {
 		list = append(list, trust.FolderOf(r))
 	}
 	return workspace.Agree(dir, list)
+}
+
+// things converts what an estate asks for.
+func things(list []trust.Thing) []ui.Thing {
+	var out []ui.Thing
+	for _, t := range list {
+		out = append(out, ui.Thing{Kind: string(t.Kind), Cluster: t.Cluster, What: t.What, Gives: t.Gives, File: t.At.File, Line: t.At.Line})
+	}
+	return out
 }

@@ -13,7 +13,6 @@ import (
 	"homelab/lab/estate"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/plan"
-	"homelab/lab/present"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -204,5 +203,5 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		p.ui.Println(line)
 	}
 	steps := l.core.Plan(ctx, o.run, seen)
-	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), present.Things(lacking)...)
+	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), things(lacking)...)
 }

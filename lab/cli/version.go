@@ -2,13 +2,16 @@ package cli
 
 import (
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab/argv"
-	"homelab/lab/present"
+	"homelab/lab/supply"
 	"homelab/lab/supply/source"
+	"homelab/lab/ui"
 )
 
 func (p *program) versionCommand() *cli.Command {
@@ -24,9 +27,9 @@ func (p *program) versionCommand() *cli.Command {
 			if err := p.output(c); err != nil {
 				return err
 			}
-			v := present.Version()
+			v := versionInfo()
 			var err error
-			if v.Supply, err = present.Supply(); err != nil {
+			if v.Supply, err = versionSupply(); err != nil {
 				return err
 			}
 			recipes, err := source.Builtin()
@@ -47,4 +50,43 @@ func (p *program) versionCommand() *cli.Command {
 			return p.ui.Result(v, text)
 		},
 	}
+}
+
+// versionSupply lists what lab knows of all images and charts.
+func versionSupply() ([]ui.VersionSupply, error) {
+	items, err := supply.Catalog()
+	var list []ui.VersionSupply
+	for _, i := range items {
+		list = append(list, ui.VersionSupply{
+			Kind: string(i.Kind), Name: i.Name, Version: i.Version, Ref: i.Ref, Origin: string(i.Origin), Digest: i.Digest,
+			Check: string(i.Verdict.Check), Why: i.Verdict.Why, Modules: bundleModules(i.Modules),
+		})
+	}
+	return list, err
+}
+
+// versionInfo returns the versions of the program and of its parts.
+func versionInfo() ui.VersionResult {
+	v := ui.VersionResult{Version: "dev", Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Revision = s.Value
+		}
+	}
+	for _, m := range info.Deps {
+		switch m.Path {
+		case "sigs.k8s.io/kind":
+			v.Kind = m.Version
+		case "helm.sh/helm/v3":
+			v.Helm = m.Version
+		}
+	}
+	return v
 }

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"homelab/lab"
 	"homelab/lab/estate"
-	"homelab/lab/interrupt"
 	"homelab/lab/state"
 )
 
@@ -263,14 +265,16 @@ func (w *Workspace) Spare(names []string, find func(name string) error) error {
 	return nil
 }
 
-// Locked calls do with the lab locked.
+// Locked calls do with the lab locked. SIGPIPE is ignored meanwhile: a change completes even if its reader is gone, as in lab up |& head.
 func (w *Workspace) Locked(ctx context.Context, do func(context.Context) error) error {
 	unlock, err := w.Dir.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	defer interrupt.Outlive()()
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	defer signal.Stop(unread)
 	if err := w.unchanged(); err != nil {
 		return err
 	}

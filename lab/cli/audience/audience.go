@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"homelab/lab"
-	"homelab/lab/present"
 	"homelab/lab/scenario"
 	"homelab/lab/supply"
 	"homelab/lab/ui"
@@ -32,7 +31,7 @@ func (a Run) Begin(seen *up.Seen, steps []lab.Step) (func(lab.Event), func()) {
 	if len(seen.Missing) > 0 {
 		a.Println(a.Supply.Why())
 	}
-	a.UI.Begin(fmt.Sprintf("lab %s · %s · %s · %s", a.Workspace.Name, a.Lab.Definition.Type, ui.Count(a.Clusters, "cluster"), present.Origin(a.Supply.Origin())), steps)
+	a.UI.Begin(fmt.Sprintf("lab %s · %s · %s · %s", a.Workspace.Name, a.Lab.Definition.Type, ui.Count(a.Clusters, "cluster"), originText(a.Supply.Origin())), steps)
 	return a.Event, a.UI.End
 }
 
@@ -49,11 +48,18 @@ func (a Stories) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.
 	return func(r scenario.StepResult) {
 		since := time.Since(began)
 		if r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil {
-			a.UI.StoryStep(present.ToPutBack(r, since))
+			a.UI.StoryStep(toPutBack(r, since))
 		}
-		a.UI.StoryStep(present.Step(r, since))
+		a.UI.StoryStep(storyLine(r, since))
 	}
 }
 
 // End prints the verdict.
-func (a Stories) End(r *scenario.Result, page string) { a.UI.StoryEnd(present.Verdict(r, page)) }
+func (a Stories) End(r *scenario.Result, page string) { a.UI.StoryEnd(verdict(r, page)) }
+
+// originText briefly describes where images come from; supply.Supply.Why has the details.
+func originText(o lab.Origin) string {
+	return map[lab.Origin]string{
+		lab.OriginEngine: "local images", lab.OriginBundle: "images from a bundle", lab.OriginRegistry: "images from registries", lab.OriginSource: "images from source",
+	}[o]
+}

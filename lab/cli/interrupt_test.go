@@ -1,6 +1,6 @@
 //go:build unix
 
-package interrupt
+package cli
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 )
 
 // Only an interrupt after the end of the context counts.
-func TestSecond(t *testing.T) {
+func TestSecondInterrupt(t *testing.T) {
 	spare := make(chan os.Signal, 1) // so that no signal ends the test
 	signal.Notify(spare, syscall.SIGINT)
 	defer signal.Stop(spare)
 	ctx, cancel := context.WithCancel(t.Context())
-	again, done := Second(ctx)
+	again, done := secondInterrupt(ctx)
 	defer done()
 	press := func() {
 		t.Helper()
