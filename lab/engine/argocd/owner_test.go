@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -42,8 +40,7 @@ func attachedEdge(t *testing.T) (a *ArgoCD, hub *cluster, edge *kubetest.Cluster
 	a, hub, _ = newFake(t, converged())
 	edge = kubetest.Owned(t, nil)
 	hers = edge.Versions(t)
-	edge.Create(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab-system, creationTimestamp: \"2026-11-01T00:00:00Z\", labels: {lab.homelab/name: homelab}}\n")
-	edge.Create(t, "", "apiVersion: v1\nkind: Secret\nmetadata: {name: argocd-manager-token, namespace: lab-system, labels: {lab.homelab/name: homelab}}\ndata: {token: c2VjcmV0, ca.crt: UEVN}\n")
+	edge.Attach(t, "argocd-manager")
 	a.connect, a.attached = func(*rest.Config) (kube.Clients, error) { return edge.Clients(), nil }, func(cluster string) bool { return cluster == "edge" }
 	if _, err := a.Register(t.Context(), lab.Registration{Cluster: "edge", Server: "https://edge"}, &rest.Config{}); err != nil {
 		t.Fatal(err)
@@ -56,31 +53,18 @@ func attachedEdge(t *testing.T) (a *ArgoCD, hub *cluster, edge *kubetest.Cluster
 	return a, hub, edge, hers
 }
 
-func unchanged(t *testing.T, edge *kubetest.Cluster, hers map[string]string) {
-	t.Helper()
-	now := edge.Versions(t)
-	for what := range now {
-		if _, known := hers[what]; !known {
-			delete(now, what)
-		}
-	}
-	if d := cmp.Diff(hers, now); d != "" {
-		t.Errorf("the owner's objects changed:\n%s", d)
-	}
-}
-
 // An attached cluster keeps everything of its owner's engines when lab's is replaced, although their objects have the same traces and names.
 func TestRetireBesideOwner(t *testing.T) {
 	a, hub, edge, hers := attachedEdge(t)
 	hub.Create(t, "", ownDefinitions)
-	unchanged(t, edge, hers)
+	edge.Unchanged(t, hers)
 	a.release = &fakeRelease{state: helm.State{Revision: 1, Status: "deployed"}}
 	for range 2 {
 		if err := a.Retire(t.Context(), map[string]*rest.Config{"edge": {}}, silent); err != nil {
 			t.Fatal(err)
 		}
 	}
-	unchanged(t, edge, hers)
+	edge.Unchanged(t, hers)
 	web := edge.Get(t, kube.ExtraKinds["Deployment"], "web", "web")
 	if len(web.GetAnnotations()) > 0 || slices.ContainsFunc(web.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == "argocd-controller" }) {
 		t.Errorf("traces of lab's engine: %v", web.Object["metadata"])
@@ -109,12 +93,8 @@ func TestLeaveBesideOwner(t *testing.T) {
 				if err := leave(t, a); err != nil {
 					t.Fatal(err)
 				}
-				unchanged(t, edge, hers)
-				for _, name := range []string{"web", kube.SpokeNamespace} {
-					if _, err := edge.Resource(kube.Namespaces).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-						t.Errorf("namespace %s: %v", name, err)
-					}
-				}
+				edge.Unchanged(t, hers)
+				edge.Released(t, "web")
 			})
 		})
 	}
@@ -136,6 +116,6 @@ func TestRegisterTakesNothing(t *testing.T) {
 		if !errors.As(err, &failed) || failed.Code != "not_ours" || !strings.Contains(failed.Message, "that is not the lab's") {
 			t.Errorf("%s: %v", theirs, err)
 		}
-		unchanged(t, spoke.Cluster, before)
+		spoke.Unchanged(t, before)
 	}
 }

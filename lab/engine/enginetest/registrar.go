@@ -48,8 +48,8 @@ func (c *contract) revoked(t *testing.T) {
 	if why, err := c.Engine.Admits(c.context(t), "spoke", c.Spoke); why != "" || err != nil {
 		t.Fatalf("%q, %v", why, err)
 	}
-	before := c.registered(t)
 	c.Revoke(t)
+	before := c.registered(t)
 	ctx := c.context(t)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -69,11 +69,7 @@ func inventory(k kustomizev1.Kustomization) []kube.Object {
 	if k.Status.Inventory == nil {
 		return nil
 	}
-	var list []kube.Object
-	for _, e := range k.Status.Inventory.Entries {
-		list = appendID(list, e.ID)
-	}
-	return list
+	return objects(k.Status.Inventory.Entries)
 }
 
 // installed returns the objects of a release.
@@ -81,9 +77,13 @@ func installed(r helmv2.HelmRelease) []kube.Object {
 	if r.Status.Inventory == nil {
 		return nil
 	}
+	return objects(r.Status.Inventory.Entries)
+}
+
+func objects[R kustomizev1.ResourceRef | helmv2.ResourceRef](entries []R) []kube.Object {
 	var list []kube.Object
-	for _, e := range r.Status.Inventory.Entries {
-		list = appendID(list, e.ID)
+	for _, e := range entries {
+		list = appendID(list, kustomizev1.ResourceRef(e).ID)
 	}
 	return list
 }

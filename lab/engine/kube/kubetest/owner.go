@@ -1,9 +1,12 @@
 package kubetest
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -40,6 +43,43 @@ func Owned(t *testing.T, kinds Kinds) *Cluster {
 		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: !slices.Contains(clusterScoped(), kind), Verbs: verbs})
 	}
 	return c
+}
+
+// Attach creates what lab has in a cluster that its owner runs; account is the engine's.
+func (c *Cluster) Attach(t *testing.T, account string) {
+	t.Helper()
+	c.Create(t, kube.SpokeNamespace, fmt.Sprintf(attached, account))
+}
+
+const attached = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: lab-system, creationTimestamp: "2026-11-01T00:00:00Z", labels: {lab.homelab/name: homelab}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: %s-token, labels: {lab.homelab/name: homelab}}
+data: {token: c2VjcmV0, ca.crt: UEVN}
+`
+
+// Unchanged fails the test if one of these objects, by Versions, was changed or removed.
+func (c *Cluster) Unchanged(t *testing.T, versions map[string]string) {
+	t.Helper()
+	now := c.Versions(t)
+	maps.DeleteFunc(now, func(what, _ string) bool { _, known := versions[what]; return !known })
+	if d := cmp.Diff(versions, now); d != "" {
+		t.Errorf("the owner's objects changed:\n%s", d)
+	}
+}
+
+// Released fails the test unless lab's namespace is gone, and that of an application.
+func (c *Cluster) Released(t *testing.T, namespace string) {
+	t.Helper()
+	for _, name := range c.Names(t, kube.Namespaces, "") {
+		if name == namespace || name == kube.SpokeNamespace {
+			t.Errorf("namespace %s still exists", name)
+		}
+	}
 }
 
 // ownersObjects are applied by tools that leave the same traces as lab's engines, and are called as lab's objects could be.
