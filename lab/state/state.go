@@ -2,26 +2,14 @@
 package state
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
-
-	"golang.org/x/crypto/bcrypt"
 
 	"homelab/lab"
 )
@@ -146,33 +134,6 @@ func (e Engine) String() string {
 	return string(e.Type)
 }
 
-// Ports are the lab's ports on 127.0.0.1, chosen on its creation.
-type Ports struct {
-	Engine int `json:"argocd"`
-	Forge  int `json:"forge"`
-}
-
-// Credentials are random, created once per lab, and only printed on request.
-type Credentials struct {
-	ForgeUser      string    `json:"forgeUser"`
-	ForgePassword  string    `json:"forgePassword"`
-	EngineUser     string    `json:"argocdUser"`
-	EnginePassword string    `json:"argocdPassword"`
-	EngineHash     string    `json:"argocdHash"` // bcrypt; stored so that Helm values are stable
-	EngineSince    time.Time `json:"argocdSince"`
-	WebhookSecret  string    `json:"webhookSecret"`
-
-	ForgeKeys   ForgeKeys         `json:"forgeKeys,omitzero"`
-	ForgeTokens map[string]string `json:"forgeTokens,omitempty"` // of the engines' accounts, by user
-}
-
-// ForgeKeys are the forge's own secrets.
-type ForgeKeys struct {
-	Secret   string `json:"secret"` // encrypts what the forge's volume contains
-	Internal string `json:"internal"`
-	JWT      string `json:"jwt"`
-}
-
 // Create creates the folder.
 func (d *Dir) Create() error {
 	if err := os.MkdirAll(d.Kubeconfigs(), 0o700); err != nil {
@@ -203,122 +164,6 @@ func (d *Dir) Load() (Record, error) {
 func (d *Dir) Save(r Record) error {
 	r.Format = format
 	return d.write(recordFile, r)
-}
-
-// Credentials reads the lab's credentials and creates them on first use.
-func (d *Dir) Credentials() (Credentials, error) {
-	var c Credentials
-	err := d.read(credentialsFile, &c)
-	if err == nil && !c.whole() {
-		return Credentials{}, d.garbled(credentialsFile, errors.New("it lacks a password"))
-	}
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return c, err
-	}
-	c = Credentials{ForgeUser: "lab", EngineUser: "admin", EngineSince: time.Now().UTC().Truncate(time.Second)}
-	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret} {
-		*s = password()
-	}
-	c.ForgeKeys = ForgeKeys{Secret: password(), Internal: password(), JWT: jwtKey()}
-	hash, err := bcrypt.GenerateFromPassword([]byte(c.EnginePassword), bcrypt.DefaultCost)
-	if err != nil {
-		return c, fmt.Errorf("hash a password: %w", err)
-	}
-	c.EngineHash = string(hash)
-	return c, d.write(credentialsFile, c)
-}
-
-// Secrets returns what must not leave the lab: the values of its credentials, also those of a newer version, and the texts of its kubeconfigs.
-func (d *Dir) Secrets() (values []string, kubeconfigs [][]byte) {
-	var c map[string]any
-	_ = d.read(credentialsFile, &c) // none, or reported by Credentials
-	values = texts(c)
-	files, _ := filepath.Glob(filepath.Join(d.Kubeconfigs(), "*"))
-	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil {
-			kubeconfigs = append(kubeconfigs, text)
-		}
-	}
-	return values, kubeconfigs
-}
-
-// texts returns the secret values of a group of credentials.
-func texts(group map[string]any) (values []string) {
-	for name, v := range group {
-		switch v := v.(type) {
-		case map[string]any:
-			values = append(values, texts(v)...)
-		case string:
-			if !strings.HasSuffix(name, "User") && !strings.HasSuffix(name, "Since") {
-				values = append(values, v)
-			}
-		}
-	}
-	return values
-}
-
-// whole reports whether no field is empty. An empty password would lock the user out of the forge.
-func (c Credentials) whole() bool {
-	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
-}
-
-// Renew replaces what former labs shared with clusters and derived from it: their engines had the forge's password, and the forge's keys were derived from that. The
-// secret key remains, as the forge's volume is encrypted with it; the new password does not lead to it.
-func (d *Dir) Renew() error {
-	c, err := d.Credentials()
-	if err != nil || c.ForgeKeys != (ForgeKeys{}) {
-		return err
-	}
-	mac := hmac.New(sha256.New, []byte(c.ForgePassword))
-	mac.Write([]byte("lab forge secret key"))
-	c.ForgeKeys = ForgeKeys{Secret: hex.EncodeToString(mac.Sum(nil)), Internal: password(), JWT: jwtKey()}
-	c.ForgePassword = password()
-	return d.write(credentialsFile, c)
-}
-
-// ForgeToken returns the token of an engine's account, or "".
-func (d *Dir) ForgeToken(user string) string {
-	var c Credentials
-	if d.read(credentialsFile, &c) != nil {
-		return ""
-	}
-	return c.ForgeTokens[user]
-}
-
-// SaveForgeToken keeps the token of an engine's account; an empty one is forgotten.
-func (d *Dir) SaveForgeToken(user, token string) error {
-	c, err := d.Credentials()
-	if err != nil {
-		return err
-	}
-	if c.ForgeTokens == nil {
-		c.ForgeTokens = map[string]string{}
-	}
-	if c.ForgeTokens[user] = token; token == "" {
-		delete(c.ForgeTokens, user)
-	}
-	return d.write(credentialsFile, c)
-}
-
-// jwtKey returns 32 random bytes in unpadded base64 of URLs.
-func jwtKey() string {
-	b := make([]byte, 32)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// password returns 24 letters and digits, about 142 bits.
-func password() string {
-	const set = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	b := make([]byte, 24)
-	for i := range b {
-		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(set))))
-		if err != nil {
-			panic(err) // crypto/rand does not fail on a working kernel; a weak password would be worse
-		}
-		b[i] = set[n.Int64()]
-	}
-	return string(b)
 }
 
 // Remove deletes the folder, including the lock file.
@@ -433,39 +278,4 @@ func syncDir(dir string) error {
 	}
 	_ = f.Sync() // not supported by every file system
 	return f.Close()
-}
-
-// FreePort returns prefer if it is free on 127.0.0.1 and not in taken, else the next free port.
-func FreePort(prefer int, taken ...int) (int, error) {
-	for port := prefer; port < prefer+200; port++ {
-		if slices.Contains(taken, port) {
-			continue
-		}
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("port %d: %w", port, err)
-		}
-		return port, nil
-	}
-	return 0, &lab.Error{Exit: lab.ExitFailed, Code: "no_port", Message: fmt.Sprintf("no free port from %d to %d on 127.0.0.1", prefer, prefer+199)}
-}
-
-// TakenPorts returns the ports of all labs, running or not.
-func TakenPorts() []int {
-	names, err := List()
-	if err != nil {
-		return nil
-	}
-	var ports []int
-	for _, name := range names {
-		if d, err := Open(name); err == nil {
-			if r, err := d.Load(); err == nil {
-				ports = append(ports, r.Ports.Engine, r.Ports.Forge)
-			}
-		}
-	}
-	return ports
 }

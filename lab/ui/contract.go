@@ -60,35 +60,6 @@ type Status struct {
 	Untrusted    List[Thing]           `json:"untrusted"` // that the estate asks for and nobody has agreed to
 }
 
-// OnlyInForge is what others put into the forge and nothing else has: it is lost with the forge.
-type OnlyInForge struct {
-	Unknown      string             `json:"unknown"` // why it is not known; empty if it is
-	Commits      List[ForgeCommit]  `json:"commits"` // newest first within a branch
-	PullRequests List[ForgeRequest] `json:"pull_requests"`
-	Repositories List[string]       `json:"repositories"` // OWNER/NAME
-	Summary      string             `json:"-"`            // "2 commits, 1 pull request"; empty if there is nothing
-	ListedBy     string             `json:"-"`            // command that lists it
-}
-
-// ForgeCommit is a commit in OnlyInForge.
-type ForgeCommit struct {
-	Repository string       `json:"repository"` // estate, or a mirror's name
-	Branch     string       `json:"branch"`     // or "tag NAME"
-	Commit     string       `json:"commit"`     // full hash
-	Author     string       `json:"author"`
-	Time       time.Time    `json:"time"`
-	Message    string       `json:"message"`
-	Files      List[string] `json:"files"` // changed paths
-}
-
-// ForgeRequest is an open pull request.
-type ForgeRequest struct {
-	Repository string `json:"repository"` // OWNER/NAME
-	Number     int64  `json:"number"`
-	Title      string `json:"title"`
-	Author     string `json:"author"`
-}
-
 // Thing is something outside of the lab that an estate asks for.
 type Thing struct {
 	Kind    string `json:"kind"`    // mount, listen, image, patch, cluster, plugin, folder or host
@@ -283,46 +254,6 @@ type DiagnoseResult struct {
 	File string `json:"file"` // path of the archive
 }
 
-// BundleResult is `lab bundle ls|build|save|load -o json`.
-type BundleResult struct {
-	Items    List[BundleItem] `json:"items"`
-	File     string           `json:"file"`      // of save and load; empty otherwise
-	SHA256   string           `json:"sha256"`    // of the file
-	MadeBy   string           `json:"made_by"`   // version of the lab that made it, by its own account
-	MadeAt   string           `json:"made_at"`   // RFC 3339
-	MadeFrom string           `json:"made_from"` // where that lab had the images from
-}
-
-// BundleItem is an image or chart.
-type BundleItem struct {
-	Kind   string `json:"kind"`   // image or chart
-	Name   string `json:"name"`   // component or chart
-	Ref    string `json:"ref"`    // image reference; version of a chart
-	Digest string `json:"digest"` // empty unless present or pinned
-	Bytes  int64  `json:"bytes"`  // of the archive on disk
-	Origin string `json:"origin"` // origin, actual or expected: engine, bundle, registry or source
-	AtHand bool   `json:"at_hand"`
-
-	Version string              `json:"version"` // of the content
-	Check   string              `json:"check"`   // what the content was or will be compared with: pin, recipe, claim or first-use
-	Why     string              `json:"why"`     // of claim and first-use
-	Modules List[BundleModule]  `json:"modules"` // whose sums a build from source is checked against
-	Debian  List[BundlePackage] `json:"debian"`  // of an image, with --packages
-}
-
-// BundleModule is a Go module of a recipe.
-type BundleModule struct {
-	Path    string `json:"path"`
-	Version string `json:"version"`
-	Sum     string `json:"sum"` // h1:..., as in go.sum
-}
-
-// BundlePackage is a Debian package.
-type BundlePackage struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
 // BridgeResult is `lab bridge show -o json`.
 type BridgeResult struct {
 	Lab      string              `json:"lab"`
@@ -366,45 +297,6 @@ func bridgeValues(m map[string]lab.Value) List[BridgeValue] {
 	return list
 }
 
-// LogResult is `lab git log -o json`, newest first.
-type LogResult struct {
-	Commits List[LogCommit] `json:"commits"`
-}
-
-// LogCommit is a commit in the forge.
-type LogCommit struct {
-	Commit  string    `json:"commit"` // full hash
-	Author  string    `json:"author"`
-	Time    time.Time `json:"time"`
-	Message string    `json:"message"` // subject
-}
-
-// PushResult is `lab git push -o json`.
-type PushResult struct {
-	Commit  string `json:"commit"`
-	Changed bool   `json:"changed"` // false if the forge already had this tree
-}
-
-// PullResult is `lab git pull -o json`.
-type PullResult struct {
-	Commit    string          `json:"commit"`    // the forge's head, now in the working tree; may be empty
-	DryRun    bool            `json:"dry_run"`   // nothing was written
-	Commits   List[LogCommit] `json:"commits"`   // pulled commits, newest first
-	Files     List[PullFile]  `json:"files"`     // sorted
-	Committed string          `json:"committed"` // commit in the enclosing repository; may be empty
-	Reason    string          `json:"reason"`    // why there is none; empty without a repository
-	Next      string          `json:"next"`      // suggested command; may be empty
-}
-
-// PullFile is the result for one file.
-type PullFile struct {
-	Path   string    `json:"path"`
-	Did    string    `json:"did"`    // took, merged, conflict or kept
-	Note   string    `json:"note"`   // reason, if not obvious
-	Lines  List[int] `json:"lines"`  // line numbers of conflicts
-	Beside string    `json:"beside"` // path of a forge file that could not take its place
-}
-
 // URLResult is `lab git url -o json`.
 type URLResult struct {
 	URL string `json:"url"`
@@ -441,28 +333,4 @@ type Credential struct {
 type InitResult struct {
 	Estate string    `json:"estate"` // absolute path of the created folder
 	Draft  DraftInfo `json:"draft"`  // with empty lists unless --from is given
-}
-
-// VersionResult is `lab version -o json`.
-type VersionResult struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision"` // commit that lab was built from, if known
-	Go       string `json:"go"`
-	Kind     string `json:"kind"`
-	Helm     string `json:"helm"`
-
-	Supply List[VersionSupply] `json:"supply"` // the images and charts that lab knows, whether they are here or not
-}
-
-// VersionSupply is an image or chart of one origin.
-type VersionSupply struct {
-	Kind    string             `json:"kind"` // image or chart
-	Name    string             `json:"name"`
-	Version string             `json:"version"`
-	Ref     string             `json:"ref"`
-	Origin  string             `json:"origin"`  // registry or source
-	Digest  string             `json:"digest"`  // pinned; empty from source, or if unknown
-	Check   string             `json:"check"`   // as in lab bundle ls
-	Why     string             `json:"why"`     // of first-use
-	Modules List[BundleModule] `json:"modules"` // from source
 }

@@ -138,7 +138,7 @@ func (u *UI) Println(line string) {
 	u.write(u.opts.Err, clean(line)+"\n")
 }
 
-// JSON writes v as indented JSON. See contract.go for the types.
+// JSON writes v as indented JSON. See contract*.go for the types.
 func (u *UI) JSON(v any) error {
 	data, err := encode(v)
 	if err != nil {

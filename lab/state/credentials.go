@@ -1,0 +1,156 @@
+package state
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Credentials are random, created once per lab, and only printed on request.
+type Credentials struct {
+	ForgeUser      string    `json:"forgeUser"`
+	ForgePassword  string    `json:"forgePassword"`
+	EngineUser     string    `json:"argocdUser"`
+	EnginePassword string    `json:"argocdPassword"`
+	EngineHash     string    `json:"argocdHash"` // bcrypt; stored so that Helm values are stable
+	EngineSince    time.Time `json:"argocdSince"`
+	WebhookSecret  string    `json:"webhookSecret"`
+
+	ForgeKeys   ForgeKeys         `json:"forgeKeys,omitzero"`
+	ForgeTokens map[string]string `json:"forgeTokens,omitempty"` // of the engines' accounts, by user
+}
+
+// ForgeKeys are the forge's own secrets.
+type ForgeKeys struct {
+	Secret   string `json:"secret"` // encrypts what the forge's volume contains
+	Internal string `json:"internal"`
+	JWT      string `json:"jwt"`
+}
+
+// Credentials reads the lab's credentials and creates them on first use.
+func (d *Dir) Credentials() (Credentials, error) {
+	var c Credentials
+	err := d.read(credentialsFile, &c)
+	if err == nil && !c.whole() {
+		return Credentials{}, d.garbled(credentialsFile, errors.New("it lacks a password"))
+	}
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return c, err
+	}
+	c = Credentials{ForgeUser: "lab", EngineUser: "admin", EngineSince: time.Now().UTC().Truncate(time.Second)}
+	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret} {
+		*s = password()
+	}
+	c.ForgeKeys = ForgeKeys{Secret: password(), Internal: password(), JWT: jwtKey()}
+	hash, err := bcrypt.GenerateFromPassword([]byte(c.EnginePassword), bcrypt.DefaultCost)
+	if err != nil {
+		return c, fmt.Errorf("hash a password: %w", err)
+	}
+	c.EngineHash = string(hash)
+	return c, d.write(credentialsFile, c)
+}
+
+// Secrets returns what must not leave the lab: the values of its credentials, also those of a newer version, and the texts of its kubeconfigs.
+func (d *Dir) Secrets() (values []string, kubeconfigs [][]byte) {
+	var c map[string]any
+	_ = d.read(credentialsFile, &c) // none, or reported by Credentials
+	values = texts(c)
+	files, _ := filepath.Glob(filepath.Join(d.Kubeconfigs(), "*"))
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			kubeconfigs = append(kubeconfigs, text)
+		}
+	}
+	return values, kubeconfigs
+}
+
+// texts returns the secret values of a group of credentials.
+func texts(group map[string]any) (values []string) {
+	for name, v := range group {
+		switch v := v.(type) {
+		case map[string]any:
+			values = append(values, texts(v)...)
+		case string:
+			if !strings.HasSuffix(name, "User") && !strings.HasSuffix(name, "Since") {
+				values = append(values, v)
+			}
+		}
+	}
+	return values
+}
+
+// whole reports whether no field is empty. An empty password would lock the user out of the forge.
+func (c Credentials) whole() bool {
+	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
+}
+
+// Renew replaces what former labs shared with clusters and derived from it: their engines had the forge's password, and the forge's keys were derived from that. The
+// secret key remains, as the forge's volume is encrypted with it; the new password does not lead to it.
+func (d *Dir) Renew() error {
+	c, err := d.Credentials()
+	if err != nil || c.ForgeKeys != (ForgeKeys{}) {
+		return err
+	}
+	mac := hmac.New(sha256.New, []byte(c.ForgePassword))
+	mac.Write([]byte("lab forge secret key"))
+	c.ForgeKeys = ForgeKeys{Secret: hex.EncodeToString(mac.Sum(nil)), Internal: password(), JWT: jwtKey()}
+	c.ForgePassword = password()
+	return d.write(credentialsFile, c)
+}
+
+// ForgeToken returns the token of an engine's account, or "".
+func (d *Dir) ForgeToken(user string) string {
+	var c Credentials
+	if d.read(credentialsFile, &c) != nil {
+		return ""
+	}
+	return c.ForgeTokens[user]
+}
+
+// SaveForgeToken keeps the token of an engine's account; an empty one is forgotten.
+func (d *Dir) SaveForgeToken(user, token string) error {
+	c, err := d.Credentials()
+	if err != nil {
+		return err
+	}
+	if c.ForgeTokens == nil {
+		c.ForgeTokens = map[string]string{}
+	}
+	if c.ForgeTokens[user] = token; token == "" {
+		delete(c.ForgeTokens, user)
+	}
+	return d.write(credentialsFile, c)
+}
+
+// jwtKey returns 32 random bytes in unpadded base64 of URLs.
+func jwtKey() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// password returns 24 letters and digits, about 142 bits.
+func password() string {
+	const set = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	b := make([]byte, 24)
+	for i := range b {
+		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(set))))
+		if err != nil {
+			panic(err) // crypto/rand does not fail on a working kernel; a weak password would be worse
+		}
+		b[i] = set[n.Int64()]
+	}
+	return string(b)
+}
