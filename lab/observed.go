@@ -35,20 +35,34 @@ type ClusterState struct {
 	Attached   bool      `json:"-"` // not created by lab, and outlives it
 
 	CertificatesEnd time.Time `json:"-"` // of a cluster that lab created; zero if unknown
+	Renew           string    `json:"-"` // why lab up renews its certificates; empty if it need not, or cannot
 }
 
-// certificatesSoon is how long before their end lab tells about certificates.
-const certificatesSoon = 30 * 24 * time.Hour
+// CertificatesSoon is how long before their end certificates are renewed.
+const CertificatesSoon = 30 * 24 * time.Hour
+
+// Ended reports whether the certificates have ended or soon will.
+func (s ClusterState) Ended(now time.Time) bool {
+	return !s.CertificatesEnd.IsZero() && s.CertificatesEnd.Sub(now) <= CertificatesSoon
+}
 
 // Ending describes certificates that have ended or soon will, or returns "".
 func (s ClusterState) Ending(now time.Time) string {
-	switch left := s.CertificatesEnd.Sub(now); {
-	case s.CertificatesEnd.IsZero() || left > certificatesSoon:
+	switch {
+	case !s.Ended(now):
 		return ""
-	case left <= 0:
-		return "its certificates ended on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
+	case s.CertificatesEnd.After(now):
+		return "its certificates end on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
 	}
-	return "its certificates end on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
+	return "its certificates ended on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
+}
+
+// EndingCure says what makes new certificates.
+func (s ClusterState) EndingCure() string {
+	if s.Renew != "" {
+		return "lab up renews them"
+	}
+	return "lab up --recreate " + Quote(s.Name) + " makes new ones, and loses what is in it"
 }
 
 // Unclear reports whether the cluster exists but its contents are unknown, since its API does not answer.

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/cluster"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/state"
@@ -68,6 +70,9 @@ func (p *program) doctor(ctx context.Context, ws *workspace.Workspace, from orig
 	}
 	o := doctorOptions(err == nil && s.Builds(), ws, est, est.Clusters)
 	o.Images = err // reported like other findings
+	if o.Ending, err = cluster.Ending(ws.Dir.Lab, ws.Dir.Kubeconfigs(), time.Now()); err != nil {
+		return err
+	}
 	report, err := doctor.New(o).Examine(ctx, fix, p.ui.Println)
 	if err != nil {
 		return err

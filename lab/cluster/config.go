@@ -198,12 +198,11 @@ kind: ClusterConfiguration
 controllerManager: {extraArgs: {leader-elect: "false", kube-api-qps: "200", kube-api-burst: "400"}}
 scheduler: {extraArgs: {leader-elect: "false"}}
 `
-	// Ten RSA keys take 1 to 3 s of processor time, and slow down every connection. kubeadm's certificates end after a year, also in a snapshot; nine years are less
-	// than its authority's ten. v1beta4 exists since Kubernetes 1.31; the patch does not match the configuration of older versions.
+	// Ten RSA keys take 1 to 3 s of processor time, and slow down every connection. v1beta4 exists since Kubernetes 1.31; the patch does not match the configuration of older versions.
 	certificatesV1beta4 = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 encryptionAlgorithm: ECDSA-P256
-certificateValidityPeriod: 78840h0m0s
+certificateValidityPeriod: ` + validity + `
 `
 	// kubeadm's last phase restarts the kubelet so that it can renew its certificate from a file before its end, when those of the API server, which are not
 	// renewed here, have expired too. Skipping it saves 1 to 2 s without the node. preflight is on kind's own list, which this one replaces.

@@ -121,10 +121,49 @@ func TestKind(t *testing.T) {
 			docker(t, "exec", node, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "--namespace=kube-system", "delete", "configmap", "lab")
 			docker(t, "exec", node, "rm", "/kind/lab.json")
 		},
+		Expire: func(t *testing.T, node string) {
+			docker(t, "exec", node, "sh", "-euc", expire)
+			docker(t, "stop", node)
+			eventually(t, func() error {
+				text, err := d.File(t.Context(), node, "/run.ended")
+				if err == nil && time.Now().Unix() < must(strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)) {
+					err = errors.New("the certificates have not ended")
+				}
+				return err
+			})
+		},
+		Identity: func(t *testing.T, name string) string {
+			cfg, err := k.RESTConfig(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			space, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(space.UID)
+		},
 	})
 	if left, err := d.Containers(t.Context(), "name=e2e-k-"); err != nil || len(left) != 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
+}
+
+// expire gives a node certificates that last 15 s, as those of a lab that is over a year old: kubeadm's, and the kubelet's, which renews its own while it runs.
+const expire = `
+sed -e '/^certificateValidityPeriod:/d' -e 's/^kind: ClusterConfiguration$/&\ncertificateValidityPeriod: 15s/' /kind/kubeadm.conf >/run/short.conf
+kubeadm certs renew all --config /run/short.conf
+kubeadm kubeconfig user --config /run/short.conf --client-name "system:node:$(hostname)" --org system:nodes --validity-period 15s >/run/kubelet.conf
+cat /run/kubelet.conf >/etc/kubernetes/kubelet.conf
+rm -f /var/lib/kubelet/pki/kubelet-client-*.pem
+echo $(($(date +%s) + 16)) >/run.ended
+`
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // TestStuck deletes a node with a frozen process, as left by runc if a node is killed while creating a pod. With cgroup v1 such a node does not exit; with v2

@@ -33,7 +33,9 @@ const (
 	kindClusterLabel = "io.x-k8s.kind.cluster"
 	kindRoleLabel    = "io.x-k8s.kind.role"
 
-	loadBalancer = "external-load-balancer" // a role: kind's Envoy in front of several control planes
+	// Roles of nodes.
+	controlPlane = "control-plane"
+	loadBalancer = "external-load-balancer" // kind's Envoy in front of several control planes
 )
 
 // Host describes limitations of the machine that clusters must be configured for.
@@ -124,7 +126,7 @@ func (k *Kind) owns(c docker.Container) bool {
 
 func sortNodes(list []docker.Container) {
 	rank := func(c docker.Container) int {
-		return slices.Index([]string{"control-plane", loadBalancer, "worker"}, c.Labels[kindRoleLabel])
+		return slices.Index([]string{controlPlane, loadBalancer, "worker"}, c.Labels[kindRoleLabel])
 	}
 	slices.SortFunc(list, func(a, b docker.Container) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))

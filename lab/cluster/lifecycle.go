@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// Start starts stopped nodes, unpauses paused ones, rewrites the kubeconfig and waits up to five minutes until the cluster is ready. It removes nothing.
+// Start starts stopped nodes, unpauses paused ones, rewrites the kubeconfig, renews certificates that have ended or soon will, and waits until the cluster is ready.
+// It removes nothing.
 func (k *Kind) Start(ctx context.Context, name string, p lab.Progress) error {
 	if err := k.start(ctx, name, orDiscard(p)); err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
@@ -37,6 +38,9 @@ func (k *Kind) start(ctx context.Context, name string, p lab.Progress) error {
 		}
 	}
 	if err := k.writeKubeconfig(name); err != nil {
+		return err
+	}
+	if err := k.renew(ctx, name, nodes, p); err != nil {
 		return err
 	}
 	return k.settle(ctx, name, p)

@@ -41,7 +41,11 @@ func (k *Kind) Observe(ctx context.Context, names ...string) ([]lab.ClusterState
 	_ = asking.Wait()
 	states := make([]lab.ClusterState, 0, len(seen))
 	for _, s := range seen {
-		s.CertificatesEnd = certificatesEnd(k.Kubeconfig(s.Name))
+		now := time.Now()
+		readCertificates(&s.ClusterState, k.Kubeconfig(s.Name), now)
+		if s.Running && !s.Answers && !s.CertificatesEnd.IsZero() && s.CertificatesEnd.Before(now) {
+			s.Fault = s.Ending(now)
+		}
 		states = append(states, s.ClusterState)
 	}
 	return states, ctx.Err()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"homelab/lab"
 )
@@ -225,6 +226,16 @@ func images(err error) Check {
 		found += ": " + labErr.Err.Error()
 	}
 	return c.fail(firstLine(found), labErr.Cure, false)
+}
+
+// certificates reports that those of clusters have ended or soon will.
+func certificates(ending []lab.ClusterState) Check {
+	first := ending[0]
+	found := strings.Replace(first.Ending(time.Now()), "its certificates", "those of "+first.Name, 1)
+	if more := len(ending) - 1; more > 0 {
+		found += fmt.Sprintf(", %d more", more)
+	}
+	return Check{ID: CheckCertificates, Title: "certificates"}.warn(found, first.EndingCure(), false)
 }
 
 // skipRemote skips a host check if the engine is remote.

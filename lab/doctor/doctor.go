@@ -35,6 +35,8 @@ const (
 	CheckDisk       = "disk"
 	CheckBuild      = "build"
 	CheckImages     = "images" // only reported if unavailable
+
+	CheckCertificates = "certificates" // only reported if they have ended or soon will
 )
 
 // Check is the result of a check.
@@ -145,6 +147,8 @@ type Options struct {
 	Needs           []Need // requirements of builds
 	CacheDir        string // of built images
 	Images          error  // why images are unavailable, or nil
+
+	Ending []lab.ClusterState // clusters whose certificates have ended or soon will
 }
 
 // Doctor checks a machine.
@@ -197,6 +201,9 @@ func (d *Doctor) Run(ctx context.Context) Report {
 	}
 	if d.o.Images != nil {
 		r.Checks = append(r.Checks, images(d.o.Images))
+	}
+	if len(d.o.Ending) > 0 {
+		r.Checks = append(r.Checks, certificates(d.o.Ending))
 	}
 	return r
 }

@@ -203,6 +203,8 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, seen.Fault
 	case seen.Made == lab.MadeUnknown:
 		s.Action, s.Reason = lab.ActionRepair, "unmarked, so kept"
+	case seen.Renew != "":
+		s.Action, s.Reason = lab.ActionRepair, seen.Renew
 	case seen.Gone > 0:
 		s.Action, s.Reason = lab.ActionRepair, fmt.Sprintf("%d of %d nodes are gone", seen.Gone, seen.Gone+len(seen.Nodes))
 	case !seen.Ready:

@@ -94,6 +94,14 @@ var cases = map[string]func(d *Desired, o *Observed){
 		edit(o, "dev", func(c *lab.ClusterState) { makeSilent(c); c.Running, c.Fault = false, "paused" })
 	},
 	"node-gone": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Gone = 1 }) },
+	"certificates-end": func(_ *Desired, o *Observed) {
+		edit(o, "dev", func(c *lab.ClusterState) { c.Renew = "its certificates end on 2026-12-17" })
+		edit(o, "prod", func(c *lab.ClusterState) {
+			makeSilent(c)
+			c.Renew = "its certificates ended on 2026-11-17"
+			c.Fault = c.Renew
+		})
+	},
 	"not-ready": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Ready = false }) },
 	"some-missing": func(_ *Desired, o *Observed) {
 		o.Missing, o.Supplied = []string{"podinfo 6.9.2"}, 5

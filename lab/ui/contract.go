@@ -80,7 +80,7 @@ type StatusCluster struct {
 	State       string `json:"state"` // absent, stopped, paused, unreachable, not ready or ready; "1 of 3 nodes stopped"
 
 	CertificatesEnd string `json:"certificates_end"` // empty if unknown
-	Ending          string `json:"-"`                // that they have ended, or soon will
+	Ending          string `json:"-"`                // that they have ended, or soon will, and the cure
 }
 
 // Endpoint is an address of the lab.
@@ -95,8 +95,12 @@ type Endpoint struct {
 func StatusClusters(states []lab.ClusterState) List[StatusCluster] {
 	var list List[StatusCluster]
 	for _, s := range states {
+		ending := s.Ending(time.Now())
+		if ending != "" {
+			ending += "; " + s.EndingCure()
+		}
 		list = append(list, StatusCluster{
-			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Standing(), Ending: s.Ending(time.Now()),
+			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Standing(), Ending: ending,
 			CertificatesEnd: certificatesEnd(s),
 		})
 	}

@@ -44,7 +44,10 @@ func TestStatusUntrusted(t *testing.T) {
 }
 
 func TestStatusCertificates(t *testing.T) {
-	text := statusText(Status{Lab: "demo", Clusters: StatusClusters([]lab.ClusterState{{Name: "dev", Exists: true, CertificatesEnd: time.Unix(0, 0)}, {Name: "prod"}})}, 0, false)
+	text := statusText(Status{Lab: "demo", Clusters: StatusClusters([]lab.ClusterState{{Name: "dev", Exists: true, CertificatesEnd: time.Unix(0, 0)}, {Name: "prod"}, {Name: "stage", CertificatesEnd: time.Unix(0, 0), Renew: "it does"}})}, 0, false)
+	if !strings.Contains(text, "\ncluster stage: its certificates ended on 1970-01-01; lab up renews them\n") {
+		t.Error(text)
+	}
 	if !strings.Contains(text, "\ncluster dev: its certificates ended on 1970-01-01; lab up --recreate dev makes new ones") || strings.Contains(text, "cluster prod") {
 		t.Error(text)
 	}

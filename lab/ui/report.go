@@ -189,7 +189,7 @@ func statusText(s Status, columns int, p paint) string {
 	}
 	for _, c := range s.Clusters {
 		if c.Ending != "" {
-			b.WriteString("\n" + hang("cluster "+c.Name+": ", c.Ending+"; lab up --recreate "+lab.Quote(c.Name)+" makes new ones, and loses what is in it", columns) + "\n")
+			b.WriteString("\n" + hang("cluster "+c.Name+": ", c.Ending, columns) + "\n")
 		}
 	}
 	if len(s.Untrusted) > 0 {

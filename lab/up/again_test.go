@@ -77,7 +77,11 @@ func TestRepairedClusterReason(t *testing.T) {
 	}{
 		"absent":  {func(*testing.T, *stage) {}, func(*stage) {}, "v1.36.3"},
 		"stopped": {stopped, func(*stage) {}, "restarted, contents kept"},
-		"lost":    {stopped, func(s *stage) { s.clusters.Lose("dev") }, "v1.36.3"},
+		"ending": {func(t *testing.T, s *stage) {
+			converge(t, s)
+			s.clusters.Expire("dev", time.Now().AddDate(0, 0, 20))
+		}, func(*stage) {}, "certificates renewed, contents kept"},
+		"lost": {stopped, func(s *stage) { s.clusters.Lose("dev") }, "v1.36.3"},
 		"half": {func(t *testing.T, s *stage) {
 			_, err := failingAfter(s, "clusters.create/ready dev").up(t.Context(), up.Options{})
 			if !strings.Contains(fmt.Sprint(err), "killed") {

@@ -68,7 +68,10 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 		r.disconnect()
 	}
 	detail := r.Supply.Version(imageNode)
-	if !made {
+	switch {
+	case !made && r.seen.Clusters[c.Name].Renew != "":
+		detail = "certificates renewed, contents kept"
+	case !made:
 		detail = "restarted, contents kept"
 	}
 	return apply.Outcome{Detail: detail, Changes: []string{s.Reason}}, nil
@@ -114,7 +117,7 @@ func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, 
 			Cure: "run lab up again",
 		}
 	}
-	if !now.Running || !now.Answers || !now.Ready {
+	if !now.Running || !now.Answers || !now.Ready || now.Renew != "" {
 		if err := r.Clusters.Start(ctx, c.Name, p); err != nil {
 			return false, err
 		}

@@ -13,7 +13,8 @@ func TestEnding(t *testing.T) {
 	now := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 	s := &up.Seen{}
 	s.Clusters = map[string]lab.ClusterState{
-		"hub": {CertificatesEnd: now.AddDate(0, 0, -1)}, "dev": {CertificatesEnd: now.AddDate(0, 0, 20)}, "prod": {CertificatesEnd: now.AddDate(1, 0, 0)}, "edge": {},
+		"hub": {Name: "hub", CertificatesEnd: now.AddDate(0, 0, -1)}, "dev": {Name: "dev", CertificatesEnd: now.AddDate(0, 0, 20)},
+		"prod": {CertificatesEnd: now.AddDate(1, 0, 0)}, "edge": {}, "old": {Name: "old", CertificatesEnd: now, Renew: "a step of the plan says so"},
 	}
 	want := []string{
 		"cluster dev: its certificates end on 2026-12-17; lab up --recreate dev makes new ones, and loses what is in it",

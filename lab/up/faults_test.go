@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/cluster"
@@ -31,6 +32,13 @@ var bases = map[string]func(t *testing.T, s *stage){
 			s.clusters.Stop(name)
 		}
 		s.forge.Stop()
+	},
+	"certificates-ended": func(t *testing.T, s *stage) {
+		converge(t, s)
+		for _, name := range []string{"hub", "dev", "prod"} {
+			s.clusters.Expire(name, time.Now().AddDate(0, 0, -1))
+		}
+		s.clusters.Stop("prod")
 	},
 	"stopped-without-records": func(t *testing.T, s *stage) {
 		converge(t, s)

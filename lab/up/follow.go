@@ -143,12 +143,12 @@ func (s *Seen) Losses() []string {
 	return lines
 }
 
-// Ending returns a line for each cluster whose certificates have ended or soon will.
+// Ending returns a line for each cluster whose certificates have ended or soon will, and which no step renews.
 func (s *Seen) Ending(now time.Time) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
-		if ending := s.Clusters[name].Ending(now); ending != "" {
-			lines = append(lines, "cluster "+name+": "+ending+"; lab up --recreate "+lab.Quote(name)+" makes new ones, and loses what is in it")
+		if c := s.Clusters[name]; c.Renew == "" && c.Ended(now) {
+			lines = append(lines, "cluster "+name+": "+c.Ending(now)+"; "+c.EndingCure())
 		}
 	}
 	return lines

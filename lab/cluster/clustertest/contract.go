@@ -46,6 +46,8 @@ type Subject struct {
 	Pause    func(t *testing.T, node string)              // freezes a node
 	Silence  func(t *testing.T, node string) (end func()) // makes a node's API unresponsive
 	Unmark   func(t *testing.T, node string)              // removes the mark from a node, and from its API if it answers
+	Expire   func(t *testing.T, node string)              // ends all certificates of a node, and stops it
+	Identity func(t *testing.T, n string) string          // the uid of an object in a cluster
 	Limit    time.Duration                                // for one Create
 }
 
@@ -226,6 +228,24 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 	must(t, s.Clusters.Start(ctx, "dev", nil))
+
+	t.Run("certificates", func(t *testing.T) {
+		look := func() lab.ClusterState { t.Helper(); return expect(t, s.Clusters, []string{"dev"})[0] }
+		canary := s.Identity(t, "dev")
+		s.Expire(t, look().Nodes[0])
+		must(t, s.Clusters.Start(ctx, "dev", nil))
+		got := look()
+		if !got.Ready || got.Made != lab.MadeWhole || got.Renew != "" || got.Ended(time.Now()) {
+			t.Errorf("renewed, observed %+v", got)
+		}
+		if after := s.Identity(t, "dev"); after != canary {
+			t.Errorf("uid %s, was %s", after, canary)
+		}
+		must(t, s.Clusters.Start(ctx, "dev", nil))
+		if after := look(); !after.CertificatesEnd.Equal(got.CertificatesEnd) {
+			t.Errorf("renewed again: %s, was %s", after.CertificatesEnd, got.CertificatesEnd)
+		}
+	})
 
 	t.Run("evidence", func(t *testing.T) {
 		look := func() lab.ClusterState { t.Helper(); return expect(t, s.Clusters, []string{"dev"})[0] }

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,11 +40,12 @@ type instance struct {
 	silent    bool // its API does not answer
 	ready     bool
 	images    []lab.Image
-	mark      *mark    // in its API
-	file      string   // in its node; empty for none
-	unread    int      // observations left in which its node is unreadable
-	spaces    []string // namespaces
-	attached  bool     // an existing cluster, which outlives every lab
+	mark      *mark     // in its API
+	file      string    // in its node; empty for none
+	unread    int       // observations left in which its node is unreadable
+	spaces    []string  // namespaces
+	ends      time.Time // of its certificates; zero for never
+	attached  bool      // an existing cluster, which outlives every lab
 }
 
 type mark struct {
@@ -51,7 +53,9 @@ type mark struct {
 	images []string
 }
 
-func (m *instance) answers() bool { return m.running && !m.paused && !m.silent && m.ready }
+func (m *instance) answers() bool {
+	return m.running && !m.paused && !m.silent && m.ready && (m.ends.IsZero() || m.ends.After(time.Now()))
+}
 
 // NewEngine returns an empty engine.
 func NewEngine() *Engine {
@@ -137,6 +141,10 @@ func (f *Fake) Observe(_ context.Context, names ...string) ([]lab.ClusterState, 
 
 func (f *Fake) seen(key string, m *instance) lab.ClusterState {
 	s := lab.ClusterState{Name: m.name, Exists: true, Running: m.running && !m.paused, Started: m.started, Nodes: []string{key + "-control-plane"}}
+	if !m.ends.IsZero() {
+		s.CertificatesEnd = m.ends
+		s.Renew = s.Ending(time.Now())
+	}
 	_, unreadable := os.Stat(f.Kubeconfig(m.name))
 	var api cluster.Evidence
 	switch {
@@ -147,7 +155,7 @@ func (f *Fake) seen(key string, m *instance) lab.ClusterState {
 	case unreadable != nil:
 		s.Fault = "its kubeconfig cannot be read"
 	case !m.answers():
-		s.Fault = "its API does not answer"
+		s.Fault = cmp.Or(s.Renew, "its API does not answer")
 	default:
 		s.Answers, s.Ready, s.Kubernetes, s.Namespaces = true, true, "v1.36.3", slices.Clone(m.spaces)
 		api.Known = true
@@ -271,13 +279,16 @@ func (f *Fake) update(call, name string, change func(*instance) error) error {
 	return change(m)
 }
 
-// Start starts a stopped cluster and unpauses a paused one; a silent API is a timeout.
+// Start starts a stopped cluster, unpauses a paused one and renews its certificates; a silent API is a timeout.
 func (f *Fake) Start(_ context.Context, name string, _ lab.Progress) error {
 	return f.update("start", name, func(m *instance) error {
 		if !m.running {
 			m.started = time.Now()
 		}
 		m.running, m.paused = true, false
+		if f.seen(lab.KindName(f.lab, name), m).Renew != "" {
+			m.ends = time.Now().AddDate(9, 0, 0)
+		}
 		if err := f.writeKubeconfig(name); err != nil {
 			return err
 		}

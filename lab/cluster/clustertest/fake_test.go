@@ -25,5 +25,10 @@ func TestFake(t *testing.T) {
 			return func() { f.Silence(node, false) }
 		},
 		Unmark: func(_ *testing.T, node string) { f.Unmark(node) },
+		Expire: func(_ *testing.T, node string) {
+			f.Expire(node, time.Now().Add(-time.Hour))
+			f.Stop(node)
+		},
+		Identity: func(_ *testing.T, name string) string { return f.Identity(name) },
 	})
 }

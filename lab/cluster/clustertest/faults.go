@@ -3,6 +3,7 @@ package clustertest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"homelab/lab"
 )
@@ -30,6 +31,9 @@ func (f *Fake) Pause(name string) { f.change(name, func(m *instance) { m.paused 
 func (f *Fake) Silence(name string, silent bool) {
 	f.change(name, func(m *instance) { m.silent = silent })
 }
+
+// Expire ends the certificates of a cluster at a time, which may have passed.
+func (f *Fake) Expire(name string, at time.Time) { f.change(name, func(m *instance) { m.ends = at }) }
 
 // Unmark removes the marks in a cluster and its node.
 func (f *Fake) Unmark(name string) { f.change(name, func(m *instance) { m.mark, m.file = nil, "" }) }
