@@ -85,15 +85,6 @@ func (l *instance) renew() error {
 	return nil
 }
 
-// assembleWithEngine assembles a lab, and fails if the container engine does not answer.
-func assembleWithEngine(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
-	l, err := assemble(ws, parts{})
-	if err != nil {
-		return nil, err
-	}
-	return l, l.docker.Answers(ctx)
-}
-
 // assembleWithEstate assembles a lab with its estate.
 func assembleWithEstate(ws *workspace.Workspace) (*instance, error) {
 	recipes, err := source.Builtin()

@@ -11,7 +11,7 @@ import (
 )
 
 // loseFlag is the consent to the loss of what only the forge has.
-var loseFlag = &cli.BoolFlag{Name: "lose-commits", Usage: "lose what only the forge has: commits, branches, pull requests and repositories of others"}
+var loseFlag = &cli.BoolFlag{Name: "lose-commits", Usage: "lose what only the forge has: commits, branches, pull requests, issues and the like of others"}
 
 // consent returns the consent to that loss; line is the command line that asks for it.
 func (p *program) consent(c *cli.Context, ws *workspace.Workspace, line string) up.Consent {
@@ -45,6 +45,9 @@ func onlyInForge(o up.Losing) ui.OnlyInForge {
 	}
 	for _, r := range o.Requests {
 		res.PullRequests = append(res.PullRequests, ui.ForgeRequest{Repository: r.Repository, Number: r.Number, Title: r.Title, Author: r.Author})
+	}
+	for _, i := range o.Items {
+		res.Items = append(res.Items, ui.ForgeItem{Kind: i.Kind, Repository: i.Repository, Title: i.Title, Author: i.Author})
 	}
 	return res
 }

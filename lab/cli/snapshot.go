@@ -27,11 +27,12 @@ func (p *program) snapshotCommand() *cli.Command {
 			{
 				Name: "save", Usage: "save the lab: nodes, volumes, forge, credentials and state", ArgsUsage: "[SNAPSHOT]",
 				Description: "The containers are paused for a few seconds. Immutable data is shared with the lab, so a snapshot takes little space. Without a name, it is\n" +
-					"named after its date and time. lab down keeps snapshots.\n\n" +
+					"named after its date and time. lab down keeps snapshots. What others put into the forge and only a replaced snapshot has is lost only with a yes on the\n" +
+					"terminal or --lose-commits.\n\n" +
 					examples("lab snapshot save", "lab snapshot save ready", "lab snapshot save ready --replace"),
-				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "replace the snapshot of that name"}},
+				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "replace", Usage: "replace the snapshot of that name"}, loseFlag},
 				Action: p.labAction(p.existing, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
-					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"))
+					return p.snapshotSave(c.Context, ws, c.Args().First(), c.Bool("replace"), p.consent(c, ws, lab.Quote("lab", "snapshot", "save", c.Args().First())+" --replace"))
 				}),
 			},
 			{
@@ -59,17 +60,18 @@ func (p *program) snapshotCommand() *cli.Command {
 			},
 			{
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
-				Description: examples("lab snapshot rm ready"),
-				Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
+				Description: "What others put into the forge, and only these snapshots have, is listed, and lost only with a yes on the terminal or --lose-commits.\n\n" +
+					examples("lab snapshot rm ready"),
+				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, loseFlag},
 				Action: p.labAction(p.open, argv.Count("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {
-					return p.snapshotRemove(c.Context, ws, c.Args().Slice())
+					return p.snapshotRemove(c.Context, ws, c.Args().Slice(), p.consent(c, ws, lab.Quote(append([]string{"lab", "snapshot", "rm"}, c.Args().Slice()...)...)))
 				}),
 			},
 		},
 	}
 }
 
-func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, name string, replace bool) error {
+func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, name string, replace bool, lose up.Consent) error {
 	if name == "" {
 		name = time.Now().Format("20060102-150405")
 	}
@@ -78,13 +80,16 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 	}
 	return ws.Locked(ctx, func(ctx context.Context) error {
 		began := time.Now()
-		l, err := assembleWithEngine(ctx, ws)
+		l, err := p.assembleToLose(ws)
+		if err == nil {
+			err = l.docker.Answers(ctx)
+		}
 		if err != nil {
 			return err
 		}
 		var saved up.Saved
 		err = p.ui.Narrate(func(progress lab.Progress) (err error) {
-			if saved, err = l.core.SaveSnapshot(ctx, name, replace, progress); err != nil {
+			if saved, err = l.core.SaveSnapshot(ctx, name, replace, lose, progress); err != nil {
 				return err
 			}
 			return saved.Recovered(ctx, progress)
@@ -114,7 +119,7 @@ func (p *program) snapshotList(ctx context.Context, ws *workspace.Workspace) err
 	return p.ui.Snapshots(snapshotList(ws.Name, list), ws.Command("lab snapshot save"))
 }
 
-func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, names []string) error {
+func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, names []string, lose up.Consent) error {
 	kept, err := shelf(ctx, ws)
 	if err != nil {
 		return err
@@ -123,7 +128,11 @@ func (p *program) snapshotRemove(ctx context.Context, ws *workspace.Workspace, n
 		return err
 	}
 	return ws.LockedOrDown(ctx, func(ctx context.Context) error {
-		if err := kept.Remove(ctx, names...); err != nil {
+		l, err := p.assembleToLose(ws)
+		if err != nil {
+			return err
+		}
+		if err := p.ui.Narrate(func(progress lab.Progress) error { return l.core.RemoveSnapshots(ctx, names, lose, progress) }); err != nil {
 			return err
 		}
 		return p.ui.Result(ui.SnapshotRemoveResult{Lab: ws.Name, Removed: names}, "removed: "+strings.Join(names, ", "))

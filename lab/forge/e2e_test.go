@@ -177,6 +177,9 @@ func strangers(t *testing.T, g *forge.Gitea, creds forge.Credentials) {
 		{"admin/users", `{"username": "ann", "email": "ann@example.org", "password": "` + rand.Text() + `", "must_change_password": false}`},
 		{"admin/users/ann/repos", `{"name": "notes", "auto_init": true, "private": true}`},
 		{"repos/" + creds.User + "/estate/pulls", `{"title": "Try it", "head": "try", "base": "main"}`},
+		{"repos/" + creds.User + "/estate/issues", `{"title": "It breaks"}`},
+		{"repos/" + creds.User + "/estate/releases", `{"name": "First", "tag_name": "first", "target_commitish": "main"}`},
+		{"repos/" + creds.User + "/estate/wiki/new", `{"title": "Home", "content_base64": "aGk="}`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.HostURL+"/api/v1/"+call[0], strings.NewReader(call[1]))
 		if err != nil {

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ const (
 type Foreign struct {
 	Commits      []ForeignCommit // by repository and branch, newest first
 	Requests     []PullRequest   // open ones
+	Items        []Item          // by repository
 	Repositories []string        // with content, not created by lab: OWNER/NAME
 }
 
@@ -47,9 +49,17 @@ type PullRequest struct {
 	Author     string
 }
 
+// Item is something that a repository has besides its commits: an issue, open or closed, a release or a page of its wiki.
+type Item struct {
+	Kind       string // issue, release or wiki page
+	Repository string // OWNER/NAME
+	Title      string
+	Author     string // may be empty
+}
+
 // Empty reports whether there is nothing of others.
 func (f Foreign) Empty() bool {
-	return len(f.Commits)+len(f.Requests)+len(f.Repositories) == 0
+	return len(f.Commits)+len(f.Requests)+len(f.Items)+len(f.Repositories) == 0
 }
 
 // Foreign returns the commits of others that only the forge has: on the branch that engines follow those that the working tree lacks, on other branches and tags
@@ -60,7 +70,7 @@ func (r Remote) Foreign(ctx context.Context, tree Tree) ([]ForeignCommit, error)
 		return nil, err
 	}
 	branch, last := r.branch(), refs[lastRef]
-	reached := sync.OnceValue(func() map[string]bool { return tree.reached() })
+	reached := sync.OnceValue(func() map[string]bool { return tree.Reached() })
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		if name != branch && (strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/")) && refs[name] != last && refs[name] != refs[branch] && !reached()[refs[name]] {
@@ -124,8 +134,8 @@ func (r Remote) Foreign(ctx context.Context, tree Tree) ([]ForeignCommit, error)
 	return list, err
 }
 
-// reached returns the commits that the clone's branches and tags have.
-func (t Tree) reached() map[string]bool {
+// Reached returns the commits that the clone's branches and tags have.
+func (t Tree) Reached() map[string]bool {
 	if t.Dir == "" {
 		return nil
 	}
@@ -163,6 +173,11 @@ func (g *Gitea) foreign(ctx context.Context, s State, tree Tree, mirrors []Mirro
 		return f, err
 	}
 	for _, repo := range repositories {
+		items, err := items(api, repo)
+		if err != nil {
+			return f, err
+		}
+		f.Items = append(f.Items, items...)
 		if repo.Empty {
 			continue
 		}
@@ -249,24 +264,77 @@ func (g *Gitea) requests(api *gitea.Client, repo *gitea.Repository) ([]PullReque
 		return nil, nil
 	}
 	var all []PullRequest
-	for page := 1; ; page++ {
-		list, _, err := api.ListRepoPullRequests(repo.Owner.UserName, repo.Name, gitea.ListPullRequestsOptions{
-			ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}, State: gitea.StateOpen,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("pull requests of %s: %w", repo.FullName, err)
-		}
+	err := pages(func(o gitea.ListOptions) (int, *gitea.Response, error) {
+		list, resp, err := api.ListRepoPullRequests(repo.Owner.UserName, repo.Name, gitea.ListPullRequestsOptions{ListOptions: o, State: gitea.StateOpen})
 		for _, p := range list {
-			one := PullRequest{Repository: repo.FullName, Number: p.Index, Title: p.Title}
-			if p.Poster != nil {
-				one.Author = p.Poster.UserName
-			}
-			all = append(all, one)
+			all = append(all, PullRequest{Repository: repo.FullName, Number: p.Index, Title: p.Title, Author: loginOf(p.Poster)})
 		}
-		if len(list) < pageSize {
-			return all, nil
+		return len(list), resp, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pull requests of %s: %w", repo.FullName, err)
+	}
+	return all, nil
+}
+
+// items lists what a repository has besides its commits and pull requests. A part that the repository does not have at all is not found.
+func items(api *gitea.Client, repo *gitea.Repository) (all []Item, err error) {
+	if repo.Owner == nil {
+		return nil, nil
+	}
+	owner, name := repo.Owner.UserName, repo.Name
+	add := func(kind, title, author string) {
+		all = append(all, Item{Kind: kind, Repository: repo.FullName, Title: title, Author: author})
+	}
+	for what, list := range map[string]func(o gitea.ListOptions) (int, *gitea.Response, error){
+		"issues": func(o gitea.ListOptions) (int, *gitea.Response, error) {
+			list, resp, err := api.ListRepoIssues(owner, name, gitea.ListIssueOption{ListOptions: o, State: gitea.StateAll, Type: gitea.IssueTypeIssue})
+			for _, i := range list {
+				add("issue", fmt.Sprintf("#%d %s", i.Index, i.Title), loginOf(i.Poster))
+			}
+			return len(list), resp, err
+		},
+		"releases": func(o gitea.ListOptions) (int, *gitea.Response, error) {
+			list, resp, err := api.ListReleases(owner, name, gitea.ListReleasesOptions{ListOptions: o})
+			for _, r := range list {
+				add("release", cmp.Or(r.Title, r.TagName), loginOf(r.Publisher))
+			}
+			return len(list), resp, err
+		},
+		"wiki": func(o gitea.ListOptions) (int, *gitea.Response, error) {
+			list, resp, err := api.ListWikiPages(owner, name, gitea.ListWikiPagesOptions{ListOptions: o})
+			for _, p := range list {
+				add("wiki page", p.Title, "")
+			}
+			return len(list), resp, err
+		},
+	} {
+		if err := pages(list); err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", what, repo.FullName, err)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Item) int { return strings.Compare(a.Kind, b.Kind) })
+	return all, nil
+}
+
+// pages reads a list page by page; one that is not found is empty.
+func pages(list func(o gitea.ListOptions) (int, *gitea.Response, error)) error {
+	for page := 1; ; page++ {
+		n, resp, err := list(gitea.ListOptions{Page: page, PageSize: pageSize})
+		if resp != nil && resp.StatusCode == http.StatusNotFound {
+			return nil
+		}
+		if err != nil || n < pageSize {
+			return err
+		}
+	}
+}
+
+func loginOf(u *gitea.User) string {
+	if u == nil {
+		return ""
+	}
+	return u.UserName
 }
 
 // Wake starts a stopped or paused container as it is, so that Foreign can ask it, and waits until it answers. It reports false if there is nothing to wake: the container

@@ -50,6 +50,13 @@ type Contents struct {
 	Others   []string            `json:"others"`   // other containers
 	Subnet   string              `json:"subnet"`   // of their network; empty if unknown
 	Files    map[string][]byte   `json:"files"`    // lab's own files, by path
+	Foreign  *Foreign            `json:"foreign"`  // nil before it was recorded
+}
+
+// Foreign is what others had put into the forge, and nothing else had.
+type Foreign struct {
+	Unknown string            `json:"unknown"` // why it is not known; empty if it is
+	Items   map[string]string `json:"items"`   // descriptions, by a commit's hash or themselves
 }
 
 // format is that of the metadata. It grows when an older lab would restore a snapshot wrongly.

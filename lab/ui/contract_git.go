@@ -9,6 +9,7 @@ type OnlyInForge struct {
 	Unknown      string             `json:"unknown"` // why it is not known; empty if it is
 	Commits      List[ForgeCommit]  `json:"commits"` // newest first within a branch
 	PullRequests List[ForgeRequest] `json:"pull_requests"`
+	Items        List[ForgeItem]    `json:"items"`
 	Repositories List[string]       `json:"repositories"` // OWNER/NAME
 	Summary      string             `json:"-"`            // "2 commits, 1 pull request"; empty if there is nothing
 	ListedBy     string             `json:"-"`            // command that lists it
@@ -31,6 +32,14 @@ type ForgeRequest struct {
 	Number     int64  `json:"number"`
 	Title      string `json:"title"`
 	Author     string `json:"author"`
+}
+
+// ForgeItem is an issue, a release or a page of a wiki.
+type ForgeItem struct {
+	Kind       string `json:"kind"`       // issue, release or wiki page
+	Repository string `json:"repository"` // OWNER/NAME
+	Title      string `json:"title"`
+	Author     string `json:"author"` // may be empty
 }
 
 // LogResult is `lab git log -o json`, newest first.

@@ -28,7 +28,8 @@ func contract() map[string]any {
 			Repository: "estate", Branch: "main", Commit: commit, Author: "ann", Time: time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), Message: "two replicas in dev",
 			Files: []string{"environments/dev/addons/podinfo/values.yaml"},
 		}},
-		PullRequests: []ForgeRequest{{Repository: "lab/estate", Number: 1, Title: "Try it", Author: "ann"}}, Repositories: []string{"ann/notes"},
+		PullRequests: []ForgeRequest{{Repository: "lab/estate", Number: 1, Title: "Try it", Author: "ann"}},
+		Items:        []ForgeItem{{Kind: "issue", Repository: "lab/estate", Title: "#2 It breaks", Author: "ann"}}, Repositories: []string{"ann/notes"},
 	}
 	return map[string]any{
 		"status": running,

@@ -156,7 +156,7 @@ func TestFollowAttachedClusterKept(t *testing.T) {
 
 func TestRestoreAttachedCluster(t *testing.T) {
 	s := attachedLab(t)
-	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent)
 	must(t, err)
 	p := &process{stage: s}
 	_, err = p.lab().Restore(t.Context(), "one", up.Consent{}, silent)

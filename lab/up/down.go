@@ -15,6 +15,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/apply"
 	"homelab/lab/plan"
+	"homelab/lab/snapshot"
 )
 
 // downLimit bounds the removal of one resource.
@@ -47,6 +48,15 @@ func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Remova
 		}
 		return Removal{}, e
 	}
+	if o.Snapshots {
+		list, err := l.Snapshots.List(ctx)
+		if err == nil {
+			err = l.mayRemove(ctx, namesOf(list), o.Lose, p)
+		}
+		if err != nil {
+			return Removal{}, err
+		}
+	}
 	removed, stays, err := l.Down(ctx, o, p)
 	r := Removal{Removed: removed, Stays: stays}
 	if err != nil {
@@ -56,9 +66,7 @@ func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Remova
 	if err != nil {
 		return r, err
 	}
-	for _, s := range list {
-		r.Kept = append(r.Kept, s.Name)
-	}
+	r.Kept = namesOf(list)
 	if o.Snapshots && len(r.Kept) > 0 {
 		if err := l.Snapshots.Remove(ctx, r.Kept...); err != nil {
 			return r, err
@@ -72,6 +80,14 @@ func (l *Lab) Remove(ctx context.Context, o DownOptions, p lab.Progress) (Remova
 		r.Removed = append(r.Removed, "folder "+l.Dir.Path)
 	}
 	return r, l.Dir.Remove()
+}
+
+func namesOf(list []snapshot.Snapshot) []string {
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // Leaving returns the plan of Down, and what is lost with the forge. It starts nothing to find out.

@@ -175,7 +175,7 @@ func TestRemoveSnapshots(t *testing.T) {
 	_, err := (&process{stage: s}).up(t.Context(), up.Options{})
 	must(t, err)
 	l := (&process{stage: s}).lab()
-	_, err = l.SaveSnapshot(t.Context(), "ready", false, func(string) {})
+	_, err = l.SaveSnapshot(t.Context(), "ready", false, up.Consent{}, func(string) {})
 	must(t, err)
 	r, err := l.Remove(t.Context(), up.DownOptions{Existed: true}, func(string) {})
 	must(t, err)

@@ -219,13 +219,13 @@ func TestEngineNamespace(t *testing.T) {
 // A snapshot holds everything the lab created, and nothing else.
 func TestSnapshotContents(t *testing.T) {
 	s := attachedLab(t)
-	o, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	o, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent)
 	must(t, err)
 	want := []string{"demo-dev-control-plane", "demo-hub-control-plane", "demo-prod-control-plane", lab.ForgeName("demo")}
 	if got := o.Containers(); !slices.Equal(got, want) || len(o.Clusters) != 3 || o.Subnet == "" {
 		t.Errorf("%q, %+v", got, o.Contents)
 	}
-	if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent); err == nil {
+	if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent); err == nil {
 		t.Error("snapshot was replaced")
 	}
 	stopped, cancel := context.WithCancel(t.Context())
@@ -247,7 +247,7 @@ func TestSnapshotFails(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	for _, call := range []string{"clusters.observe", "forge.observe"} {
-		if _, err := failing(s, call).lab().SaveSnapshot(t.Context(), "one", false, silent); !errors.Is(err, errFull) {
+		if _, err := failing(s, call).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent); !errors.Is(err, errFull) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

@@ -93,7 +93,7 @@ func departed(t *testing.T, s *stage) {
 
 func saved(t *testing.T, s *stage) {
 	converge(t, s)
-	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent)
 	must(t, err)
 }
 

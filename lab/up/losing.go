@@ -29,7 +29,7 @@ func (o Losing) String() string {
 	for _, part := range []struct {
 		n        int
 		one, all string
-	}{{len(o.Commits), "commit", "commits"}, {len(o.Requests), "pull request", "pull requests"}, {len(o.Repositories), "repository", "repositories"}} {
+	}{{len(o.Commits), "commit", "commits"}, {len(o.Requests), "pull request", "pull requests"}, {len(o.Items), "issue, release or wiki page", "issues, releases and wiki pages"}, {len(o.Repositories), "repository", "repositories"}} {
 		switch part.n {
 		case 0:
 		case 1:
@@ -53,20 +53,31 @@ func (o Losing) Lines() []string {
 			lines = append(lines, fmt.Sprintf("%d more commits", len(o.Commits)-most))
 			break
 		}
-		subject, _, _ := strings.Cut(c.Message, "\n")
-		line := fmt.Sprintf("commit %s %s (%s), on %s of %s", lab.Abbreviate(c.Hash), subject, c.Author, c.Branch, c.Repository)
-		if len(c.Files) > 0 {
-			line += ": " + Summary(c.Files)
-		}
-		lines = append(lines, line)
+		lines = append(lines, commitLine(c))
 	}
 	for _, r := range o.Requests {
 		lines = append(lines, fmt.Sprintf("pull request %s#%d %s (%s)", r.Repository, r.Number, r.Title, r.Author))
+	}
+	for _, i := range o.Items {
+		line := fmt.Sprintf("%s of %s: %s", i.Kind, i.Repository, i.Title)
+		if i.Author != "" {
+			line += " (" + i.Author + ")"
+		}
+		lines = append(lines, line)
 	}
 	for _, name := range o.Repositories {
 		lines = append(lines, "repository "+name)
 	}
 	return lines
+}
+
+func commitLine(c forge.ForeignCommit) string {
+	subject, _, _ := strings.Cut(c.Message, "\n")
+	line := fmt.Sprintf("commit %s %s (%s), on %s of %s", lab.Abbreviate(c.Hash), subject, c.Author, c.Branch, c.Repository)
+	if len(c.Files) > 0 {
+		line += ": " + Summary(c.Files)
+	}
+	return line
 }
 
 // Consent is a person's word for the loss of what only the forge has.

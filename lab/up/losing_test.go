@@ -72,6 +72,7 @@ func TestLosingCommits(t *testing.T) {
 func TestLosingListed(t *testing.T) {
 	s := colleague(t)
 	s.forge.Add(forge.PullRequest{Repository: "lab/estate", Number: 7, Title: "Try it", Author: "ann"}, "ann/notes")
+	s.forge.AddItem(forge.Item{Kind: "issue", Repository: "lab/estate", Title: "#8 It breaks", Author: "ann"})
 	l := (&process{stage: s}).lab()
 	st, err := l.Status(t.Context())
 	must(t, err)
@@ -80,11 +81,12 @@ func TestLosingListed(t *testing.T) {
 	if !slices.Equal(st.Losing.Lines(), losing.Lines()) {
 		t.Errorf("status %q, down %q", st.Losing.Lines(), losing.Lines())
 	}
-	if lines := losing.Lines(); len(lines) != 3 || !strings.HasSuffix(lines[0], theirs) || lines[1] != "pull request lab/estate#7 Try it (ann)" || lines[2] != "repository ann/notes" {
+	if lines := losing.Lines(); len(lines) != 4 || !strings.HasSuffix(lines[0], theirs) ||
+		!slices.Equal(lines[1:], []string{"pull request lab/estate#7 Try it (ann)", "issue of lab/estate: #8 It breaks (ann)", "repository ann/notes"}) {
 		t.Errorf("%q", lines)
 	}
 	i := slices.IndexFunc(steps, func(s lab.Step) bool { return s.Kind == "forge" })
-	if want := "1 commit, 1 pull request, 1 repository"; steps[i].Loses != want {
+	if want := "1 commit, 1 pull request, 1 issue, release or wiki page, 1 repository"; steps[i].Loses != want {
 		t.Errorf("the step loses %q, want %q", steps[i].Loses, want)
 	}
 	s.forge.Silence(true)
@@ -123,7 +125,7 @@ func TestLosingNotInSnapshot(t *testing.T) {
 	converge(t, s)
 	s.commitOnly(t, "clusters/NOTES.md", "mind the gap\n")
 	_, _ = (&process{stage: s}).up(t.Context(), up.Options{}) // diverged: it only records the commit
-	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent)
 	must(t, err)
 	must(t, removals["restore"](s, up.Consent{}))
 	var e *lab.Error

@@ -20,7 +20,7 @@ func TestAnotherContainerEngine(t *testing.T) {
 	s.docker = "one"
 	converge(t, s)
 	must(t, s.dir.Save(state.Record{Lab: "demo", Engine: state.Engine{Type: lab.EngineArgoCD}}))
-	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "ready", false, silent)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "ready", false, up.Consent{}, silent)
 	must(t, err)
 	idle := func(id string) {
 		t.Helper()

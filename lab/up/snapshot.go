@@ -33,8 +33,8 @@ type Snapshots interface {
 	Unpacker
 }
 
-// SaveSnapshot saves the lab as a snapshot. It returns an error if the lab is incomplete.
-func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab.Progress) (Saved, error) {
+// SaveSnapshot saves the lab as a snapshot. It returns an error if the lab is incomplete, and without consent if replacing one would lose what others put there.
+func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, lose Consent, p lab.Progress) (Saved, error) {
 	contents := snapshot.Contents{Clusters: map[string][]string{}}
 	states, err := l.Clusters.Observe(ctx)
 	if err != nil {
@@ -68,7 +68,16 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, p lab
 	if contents.Subnet, err = l.Clusters.Subnet(ctx); err != nil {
 		return Saved{}, err
 	}
-	contents.Others = []string{lab.ForgeName(l.Name)}
+	if replace {
+		if err := l.mayRemove(ctx, []string{name}, lose, p); err != nil {
+			return Saved{}, err
+		}
+	}
+	losing, err := l.losing(ctx, f, false)
+	if err != nil {
+		return Saved{}, err
+	}
+	contents.Others, contents.Foreign = []string{lab.ForgeName(l.Name)}, losing.held()
 	if contents.Files, err = l.Dir.Export(); err != nil {
 		return Saved{}, err
 	}

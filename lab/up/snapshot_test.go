@@ -83,7 +83,7 @@ func (c *calledSnapshots) Start(ctx context.Context, o snapshot.Snapshot, networ
 func spoiled(t *testing.T, s *stage) (head string) {
 	t.Helper()
 	converge(t, s)
-	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent)
+	_, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent)
 	must(t, err)
 	head = s.head(t)
 	s.edit()
@@ -151,7 +151,7 @@ func TestSaveSnapshotIncomplete(t *testing.T) {
 			converge(t, s)
 			spoil(s)
 			var e *lab.Error
-			if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, silent); !errors.As(err, &e) || e.Code != "partial" || e.Cure == "" {
+			if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent); !errors.As(err, &e) || e.Code != "partial" || e.Cure == "" {
 				t.Errorf("%v", err)
 			}
 		})

@@ -58,8 +58,8 @@ type Subject struct {
 	Unprepare func(t *testing.T)                                      // deletes admin and repository, as after an interrupted start
 	Other     func(t *testing.T, message string, files ...string)     // commits as another user: name, text, name, text, ...
 	Chart     func(t *testing.T, dir, version, text string) lab.Chart // returns a chart archive whose content depends on text
-	// Strangers pushes, as ann, a commit "try it" with try.txt to a new branch try of the estate, opens a pull request "Try it" for it, and creates a repository ann/notes
-	// with content.
+	// Strangers pushes, as ann, a commit "try it" with try.txt to a new branch try of the estate, opens a pull request "Try it" for it, an issue "It breaks", a release
+	// "First" and a wiki with a page "Home", and creates a repository ann/notes with content.
 	Strangers func(t *testing.T)
 
 	mirror forge.Mirror // of the mirror test

@@ -32,6 +32,7 @@ type Fake struct {
 	hooks      map[string]string // same, by mirror
 
 	requests     []forge.PullRequest
+	items        []forge.Item
 	repositories []string // of others
 }
 
@@ -110,7 +111,7 @@ func (f *Fake) Take(folder string) (func() error, error) {
 			return err
 		}
 		f.inputs, f.port, f.hook, f.hooks, f.up = taken.inputs, taken.port, taken.hook, taken.hooks, false
-		f.requests, f.repositories = taken.requests, taken.repositories
+		f.requests, f.items, f.repositories = taken.requests, taken.items, taken.repositories
 		f.paused, f.silent, f.unprepared, f.charts, f.held = false, false, taken.unprepared, maps.Clone(taken.charts), taken.held.take()
 		if !mirrors {
 			return nil
@@ -147,7 +148,7 @@ func (f *Fake) Silence(silent bool) { f.silent = silent }
 // Unprepare deletes the repository, as if Start had been interrupted.
 func (f *Fake) Unprepare() error {
 	f.unprepared, f.charts, f.hook, f.hooks = true, map[string]string{}, "", nil
-	f.requests, f.repositories = nil, nil
+	f.requests, f.items, f.repositories = nil, nil, nil
 	return f.empty()
 }
 

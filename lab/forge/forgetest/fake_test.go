@@ -29,6 +29,9 @@ func TestFake(t *testing.T) {
 		Strangers: func(*testing.T) {
 			f.Branch("ann", "try", "try it", "try.txt", "try\n")
 			f.Add(forge.PullRequest{Repository: "lab/estate", Number: 1, Title: "Try it", Author: "ann"}, "ann/notes")
+			f.AddItem(forge.Item{Kind: "issue", Repository: "lab/estate", Title: "#2 It breaks", Author: "ann"})
+			f.AddItem(forge.Item{Kind: "release", Repository: "lab/estate", Title: "First", Author: "ann"})
+			f.AddItem(forge.Item{Kind: "wiki page", Repository: "lab/estate", Title: "Home"})
 		},
 		Chart: func(t *testing.T, dir, version, text string) lab.Chart {
 			file := filepath.Join(dir, "chart.tgz")

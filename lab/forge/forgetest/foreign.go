@@ -27,7 +27,7 @@ func (f *Fake) Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mir
 	if err := f.running(); err != nil {
 		return forge.Foreign{}, err
 	}
-	all := forge.Foreign{Requests: f.requests, Repositories: f.repositories}
+	all := forge.Foreign{Requests: f.requests, Items: f.items, Repositories: f.repositories}
 	commits, err := f.foreign(tree)
 	if err != nil {
 		return all, err
@@ -87,6 +87,9 @@ func (f *Fake) Add(request forge.PullRequest, repositories ...string) {
 	f.repositories = slices.Concat(f.repositories, repositories)
 }
 
+// AddItem records an issue, a release or a page of a wiki.
+func (f *Fake) AddItem(i forge.Item) { f.items = append(slices.Clone(f.items), i) }
+
 // testForeign checks that what others put into the forge is found, and that what lab put there is not.
 func testForeign(t *testing.T, s Subject, tree forge.Tree) {
 	ctx := t.Context()
@@ -109,6 +112,13 @@ func testForeign(t *testing.T, s Subject, tree forge.Tree) {
 	}
 	if len(got.Requests) != 1 || got.Requests[0].Title != "Try it" || got.Requests[0].Number < 1 || got.Requests[0].Repository == "" || got.Requests[0].Author == "" {
 		t.Errorf("pull requests %+v", got.Requests)
+	}
+	var items []string
+	for _, i := range got.Items {
+		items = append(items, i.Kind+" "+i.Title)
+	}
+	if want := []string{"issue #2 It breaks", "release First", "wiki page Home"}; !slices.Equal(items, want) || got.Items[0].Repository != got.Requests[0].Repository || got.Items[0].Author == "" {
+		t.Errorf("besides commits %+v, want %q", got.Items, want)
 	}
 	if !slices.Equal(got.Repositories, []string{"ann/notes"}) {
 		t.Errorf("repositories of others %q", got.Repositories)
