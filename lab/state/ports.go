@@ -9,10 +9,11 @@ import (
 	"homelab/lab"
 )
 
-// Ports are the lab's ports on 127.0.0.1, chosen on its creation.
+// Ports are the lab's ports on this machine, chosen on its creation.
 type Ports struct {
-	Engine int `json:"argocd"`
-	Forge  int `json:"forge"`
+	Engine  int    `json:"argocd"`
+	Forge   int    `json:"forge"`                   // on 127.0.0.1
+	Address string `json:"argocdAddress,omitempty"` // that Engine is published on; empty for 127.0.0.1
 }
 
 // FreePort returns prefer if it is free on 127.0.0.1 and not in taken, else the next free port.

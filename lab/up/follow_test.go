@@ -127,6 +127,10 @@ func TestSettlePublishedPorts(t *testing.T) {
 	if l.EngineURL() != "http://[::1]:8124" {
 		t.Errorf("IPv6: %s", l.EngineURL())
 	}
+	r, err = l.Settle(t.Context(), r, r, up.Options{}) // recorded before addresses were
+	if without := (&up.Lab{Ports: r.Ports}); err != nil || r.Ports.Engine != 8124 || without.EngineURL() != "http://[::1]:8124" {
+		t.Errorf("IPv6 without the estate: %s, %v", without.EngineURL(), err)
+	}
 	l.Estate.Clusters[hub].Kind = kind
 	l.Containers = published{}
 	r, err = l.Settle(t.Context(), state.Record{}, state.Record{Lab: "demo"}, up.Options{})

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"homelab/lab"
+	"homelab/lab/cluster"
 	"homelab/lab/state"
 )
 
@@ -48,6 +49,10 @@ func (l *Lab) Settle(ctx context.Context, was, is state.Record, o Options) (stat
 				return was, err
 			}
 		}
+	}
+	is.Ports.Address = ""
+	if at := cluster.Loopback(l.Estate.Hub()); at != cluster.Loopback(lab.Cluster{}) {
+		is.Ports.Address = at
 	}
 	if is == was {
 		return is, nil

@@ -141,7 +141,7 @@ func (l *Lab) engineChart() need {
 
 // EngineURL returns the URL of the engine's UI on this machine.
 func (l *Lab) EngineURL() string {
-	at := cluster.Loopback(lab.Cluster{})
+	at := cmp.Or(l.Ports.Address, cluster.Loopback(lab.Cluster{}))
 	if l.Estate != nil {
 		at = cluster.Loopback(l.Estate.Hub())
 	}
