@@ -105,7 +105,7 @@ esac
 	if len(got) != 3 || got[0] != "rm --force --volumes 1" || got[2] != got[0] {
 		t.Fatalf("%q", got)
 	}
-	for _, want := range []string{"run --rm --privileged --network=none", lab.LabelName + "=demo", "source=/sys/fs/cgroup/freezer", " sha256:0 -c ", " sh 1"} {
+	for _, want := range []string{"run --rm ", " --privileged --network=none ", lab.LabelName + "=demo", "source=/sys/fs/cgroup/freezer", " sha256:0 -c ", " sh 1"} {
 		if !strings.Contains(got[1], want) {
 			t.Errorf("%q is not in %q", want, got[1])
 		}

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,22 +22,15 @@ import (
 	"homelab/lab"
 )
 
-// Wrapper is the docker command that `lab doctor --fix` installs on hosts without CAP_SYS_RESOURCE: privileged containers get a runtime that does not ask
-// for it, if the engine has it.
-const Wrapper = "/usr/local/lib/lab/bin/docker"
-
 // Docker runs the docker command.
 type Docker struct {
 	program  string
-	wrapper  string        // if it exists, it replaces program for new privileged containers
-	patience time.Duration // if the engine does not answer; default answerLimit
+	wrapper  string        // path of Wrapper
+	patience time.Duration // if the engine does not answer; default answerLimit or endLimit
 }
 
 // New returns a Docker for the "docker" on PATH.
 func New() *Docker { return WithWrapper(Wrapper) }
-
-// WithWrapper is New with the Wrapper in another place.
-func WithWrapper(path string) *Docker { return &Docker{program: "docker", wrapper: path} }
 
 // Error is a failed docker command.
 type Error struct {
@@ -128,36 +120,6 @@ func (d *Docker) Connect(ctx context.Context, container, network string) error {
 func (d *Docker) Unpause(ctx context.Context, container string) error {
 	_, err := d.Output(ctx, nil, "unpause", container)
 	return err
-}
-
-// Output runs docker and returns its stdout. stdin may be nil. Cancelling ctx interrupts the client, then kills it.
-func (d *Docker) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
-	var out bytes.Buffer
-	err := d.Run(ctx, stdin, &out, args...)
-	return out.Bytes(), err
-}
-
-// Run is like Output but streams stdout.
-func (d *Docker) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
-	program := d.program
-	if args[0] == "run" && slices.Contains(args, "--privileged") {
-		if _, err := os.Stat(d.wrapper); err == nil {
-			program = d.wrapper
-		}
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin = stdin
-	cmd.Stdout = stdout
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return &Error{Args: args, Stderr: strings.TrimSpace(stderr.String()), Err: err}
-	}
-	return nil
 }
 
 // Info is the part of `docker info` that lab reads.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -62,6 +63,9 @@ func TestSnapshotContract(t *testing.T) {
 				t.Error(err)
 			}
 			left := output(t, d, "volume", "ls", "--quiet", "--filter", "label="+lab.LabelName+"="+name) + output(t, d, "image", "ls", "--quiet", "lab-"+name+"-snapshot")
+			left += output(t, d, "ps", "--all", "--quiet", "--filter", "label="+lab.LabelName+"="+name)
+			// removed volumes that a helper made again, which the engine does not list
+			left += output(t, d, "run", "--rm", "--entrypoint", "sh", "--volume", "/:/host:ro", ref, "-c", "ls /host"+strings.TrimSpace(output(t, d, "info", "--format", "{{.DockerRootDir}}"))+"/volumes | grep ^lab-"+name+"-snapshot || true")
 			if left != "" {
 				t.Errorf("left over: %s", left)
 			}
@@ -95,6 +99,15 @@ func TestSnapshotContract(t *testing.T) {
 			},
 			Running: func(t *testing.T, container string) bool {
 				return strings.TrimSpace(output(t, d, "container", "inspect", "--format", "{{.State.Status}}", container)) == "running"
+			},
+			Fill: func(t *testing.T) { output(t, d, "exec", node, "sh", "-c", "head -c 500M /dev/urandom >/var/much") },
+			Copying: func(t *testing.T) {
+				for deadline := time.Now().Add(20 * time.Second); output(t, d, "ps", "--quiet", "--filter", "name=^/lab-"+name+"-snapshot$") == ""; {
+					if time.Now().After(deadline) {
+						t.Error("no helper copies")
+						return
+					}
+				}
 			},
 			Spoil: func(t *testing.T, o snapshot.Snapshot) {
 				generation, _, _ := strings.Cut(strings.TrimPrefix(o.Made[0].Ref, "lab-"+name+"-snapshot:"), "-")

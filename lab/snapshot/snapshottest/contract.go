@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	"homelab/lab"
@@ -23,6 +24,8 @@ type Bench struct {
 	Running   func(t *testing.T, container string) bool
 	Prune     func(t *testing.T)                      // images that no container uses
 	Spoil     func(t *testing.T, o snapshot.Snapshot) // garbles its metadata
+	Fill      func(t *testing.T)                      // the node with much to copy
+	Copying   func(t *testing.T)                      // returns once Save, which says that it copies, does so; nil if it does as it says
 }
 
 func (b Bench) contents() snapshot.Contents {
@@ -57,6 +60,7 @@ func Run(t *testing.T, bench func(t *testing.T) Bench) {
 		"staging does not affect lab": stagedBeside,
 		"place without stage":         unstaged,
 		"interrupted save":            interrupted,
+		"interrupted copy":            copying,
 		"snapshot of a restored lab":  again,
 		"images pruned":               pruned,
 		"metadata garbled":            garbled,
@@ -211,6 +215,37 @@ func interrupted(t *testing.T, b Bench) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	b.save(t, "one", false)
+}
+
+// copying tests that a save that is cancelled while it copies leaves nothing that copies on. The bench looks for leftovers.
+func copying(t *testing.T, b Bench) {
+	b.write(t, "first")
+	b.Fill(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var ended sync.WaitGroup
+	_, err := b.Snapshots.Save(ctx, "one", false, b.contents(), func(text string) {
+		switch {
+		case text != "copying their volumes":
+		case b.Copying == nil:
+			cancel()
+		default:
+			ended.Go(func() { b.Copying(t); cancel() })
+		}
+	})
+	ended.Wait()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Save: %v", err)
+	}
+	for _, name := range []string{b.Node, b.Other} {
+		if !b.Running(t, name) {
+			t.Errorf("container %s does not run", name)
+		}
+	}
+	if list, err := b.Snapshots.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	b.wants(t, "first")
 }
 
 func again(t *testing.T, b Bench) {

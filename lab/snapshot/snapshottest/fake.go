@@ -48,7 +48,7 @@ type entry struct {
 var _ Snapshots = (*Fake)(nil)
 
 // Save copies the containers.
-func (f *Fake) Save(ctx context.Context, name string, replace bool, c snapshot.Contents, _ lab.Progress) (snapshot.Snapshot, error) {
+func (f *Fake) Save(ctx context.Context, name string, replace bool, c snapshot.Contents, p lab.Progress) (snapshot.Snapshot, error) {
 	if ctx.Err() != nil {
 		return snapshot.Snapshot{}, ctx.Err()
 	}
@@ -56,7 +56,11 @@ func (f *Fake) Save(ctx context.Context, name string, replace bool, c snapshot.C
 	if slices.ContainsFunc(f.saved, is) && !replace {
 		return snapshot.Snapshot{}, &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: "there is a snapshot " + name + " already", Cure: "another name, or --replace"}
 	}
+	p("copying their volumes")
 	put, err := f.Machine.Take(c.Containers())
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return snapshot.Snapshot{}, err
 	}

@@ -48,6 +48,7 @@ func TestFake(t *testing.T) {
 			Read:    func(_ *testing.T, container string) string { return b.held[container] },
 			Remove:  func(*testing.T) { clear(b.held); clear(b.running) },
 			Running: func(_ *testing.T, container string) bool { return b.running[container] },
+			Fill:    func(*testing.T) {},
 			Prune:   func(*testing.T) { fake.Prune() },
 			Spoil:   func(_ *testing.T, o snapshot.Snapshot) { fake.Spoil(o.Name) },
 		}
