@@ -8,18 +8,15 @@ import (
 	"homelab/lab/strict"
 )
 
-// writeBackMethod is the annotation of an Application with which Argo CD Image Updater commits what it finds.
-const writeBackMethod = "argocd-image-updater.argoproj.io/write-back-method"
-
 // writesBack notes that Argo CD Image Updater commits with Argo CD's credentials of a repository, by an Application's annotation or by an ImageUpdater. With
-// git:secret:NAMESPACE/NAME it has its own, and with argocd it commits nothing.
+// git:secret:NAMESPACE/NAME it has its own, and without git it commits nothing.
 func (l *loader) writesBack(methods ...string) {
 	if slices.ContainsFunc(methods, func(m string) bool { return m == "git" || m == "git:repocreds" }) {
 		l.estate.WritesBack = true
 	}
 }
 
-// updater looks at an ImageUpdater (https://argocd-image-updater.readthedocs.io/en/stable/basics/update-methods/), whose applications may have methods of their own.
+// updater looks at an ImageUpdater, whose applications may have methods of their own.
 func (l *loader) updater(doc *yaml.Node) {
 	if strict.Text(doc, "kind") != "ImageUpdater" {
 		return
