@@ -260,22 +260,19 @@ func (o *owner) works(t *testing.T, word string) {
 	began := time.Now()
 	o.commit(t, word)
 	c := o.client(t)
-	last := map[string]string{}
-	for time.Since(began) < 3*time.Minute {
+	eventually(t, 3*time.Minute, func() error {
 		for _, by := range []string{"argo", "flux"} {
 			m, err := c.CoreV1().ConfigMaps("hers-"+by).Get(t.Context(), "hers", metav1.GetOptions{})
-			last[by] = fmt.Sprint(err)
-			if err == nil {
-				last[by] = m.Data["word"]
+			if err != nil {
+				return err
+			}
+			if got := m.Data["word"]; got != word {
+				return fmt.Errorf("%s: the owner's %s synced %q last", word, by, got)
 			}
 		}
-		if last["argo"] == word && last["flux"] == word {
-			t.Logf("%s: the owner's engines synced a commit in %.0fs", word, time.Since(began).Seconds())
-			return
-		}
-		time.Sleep(time.Second)
-	}
-	t.Errorf("%s: the owner's engines do not sync: %v", word, last)
+		return nil
+	})
+	t.Logf("%s: the owner's engines synced a commit in %.0fs", word, time.Since(began).Seconds())
 }
 
 // objects returns the owner's objects: those that nobody writes by their resourceVersion, the others by what a person writes, as their controllers write the rest.

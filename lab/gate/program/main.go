@@ -113,7 +113,7 @@ func guard(hosts []string, to string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.ToLower(strings.TrimSuffix((&url.URL{Host: r.Host}).Hostname(), "."))
 		if !slices.Contains(hosts, name) {
-			http.Error(w, "lab: the Git server is not called this", http.StatusMisdirectedRequest)
+			http.Error(w, "lab: unknown host name of the Git server", http.StatusMisdirectedRequest)
 			return
 		}
 		proxy.ServeHTTP(w, r)

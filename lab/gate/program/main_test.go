@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestGuard(t *testing.T) {
@@ -82,16 +80,27 @@ func TestNoHost(t *testing.T) {
 
 // The gate lives as long as its command, and ends with its exit code.
 func TestRun(t *testing.T) {
-	if os.Getenv("GATE_TEST_END") != "" {
-		time.Sleep(200 * time.Millisecond)
+	if until := os.Getenv("GATE_TEST_END"); until != "" { // the command: it ends with its connection
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", until)
+		if err == nil {
+			_, err = io.Copy(io.Discard, c)
+		}
+		if err != nil {
+			os.Exit(1)
+		}
 		os.Exit(7)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GATE_TEST_END", "yes")
-	free, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	until, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer until.Close()
+	t.Setenv("GATE_TEST_END", until.Addr().String())
+	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +129,11 @@ func TestRun(t *testing.T) {
 			answered = resp.StatusCode == http.StatusBadGateway
 		}
 	}
+	command, err := until.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Close()
 	var exit *exec.ExitError
 	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 7 {
 		t.Errorf("ended with %v, want exit code 7", err)
