@@ -18,7 +18,6 @@ type Estate struct {
 	Notes        Problems      // not faults, but possibly surprising
 	Waves        bool          // Argo CD applies ApplicationSets in sync waves
 	LinksOut     bool          // a repository has a symbolic link that leaves it
-	WritesBack   bool          // Argo CD Image Updater commits to repositories of the lab
 }
 
 // Generated is an Application that the estate defines.
@@ -45,7 +44,7 @@ type Generated struct {
 	Unsynced  bool     // if left out, nothing of it exists
 	Unchecked bool     // without its objects, Argo CD still considers it healthy
 	Drifts    bool     // if left out, it works, but is not in sync
-	Held      bool     // left out as the estate itself says: synced manually, or suspended
+	Held      bool     // left out by the estate itself: synced manually, or suspended
 	Syncs     []string // folders like Folder that it syncs
 
 	Set      string // ApplicationSet that reports an error for it; empty for none

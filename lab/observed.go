@@ -38,23 +38,23 @@ type ClusterState struct {
 	Renew           string    `json:"-"` // why lab up renews its certificates; empty if it need not, or cannot
 }
 
-// CertificatesSoon is how long before their end certificates are renewed.
+// CertificatesSoon is how long before their expiry certificates are renewed.
 const CertificatesSoon = 30 * 24 * time.Hour
 
-// Ended reports whether the certificates have ended or soon will.
+// Ended reports whether the certificates have expired or soon will.
 func (s ClusterState) Ended(now time.Time) bool {
 	return !s.CertificatesEnd.IsZero() && s.CertificatesEnd.Sub(now) <= CertificatesSoon
 }
 
-// Ending describes certificates that have ended or soon will, or returns "".
+// Ending describes certificates that have expired or soon will, or returns "".
 func (s ClusterState) Ending(now time.Time) string {
 	switch {
 	case !s.Ended(now):
 		return ""
 	case s.CertificatesEnd.After(now):
-		return "its certificates end on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
+		return "its certificates expire on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
 	}
-	return "its certificates ended on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
+	return "its certificates expired on " + s.CertificatesEnd.UTC().Format(time.DateOnly)
 }
 
 // EndingCure says what makes new certificates.
@@ -62,7 +62,7 @@ func (s ClusterState) EndingCure() string {
 	if s.Renew != "" {
 		return "lab up renews them"
 	}
-	return "lab up --recreate " + Quote(s.Name) + " makes new ones, and loses what is in it"
+	return "lab up --recreate " + Quote(s.Name) + " issues new ones, and loses its contents"
 }
 
 // Unclear reports whether the cluster exists but its contents are unknown, since its API does not answer.

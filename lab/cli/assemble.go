@@ -70,7 +70,7 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	return l, nil
 }
 
-// renew gives a former lab credentials that its clusters do not know. From here on its forge rejects it, until lab up
+// renew replaces a former lab's credentials, which its clusters know. From here on its forge rejects it, until lab up
 // has converted it.
 func (l *instance) renew() error {
 	if err := l.ws.Dir.Renew(); err != nil {
@@ -109,7 +109,7 @@ func workingTree(ws *workspace.Workspace) forge.Tree {
 	return forge.Tree{FS: ws.Estate.FS, Dir: ws.Estate.Dir}
 }
 
-// archTimeout is how long an engine may take to say its architecture.
+// archTimeout limits the query of the engine's architecture.
 const archTimeout = 5 * time.Second
 
 // openSupply opens the source of images.

@@ -22,7 +22,7 @@ var (
 	signFlag        = &cli.StringFlag{Name: "sign", Usage: "sign the archive with a minisign `KEY`"}
 	sha256Flag      = &cli.StringFlag{Name: "sha256", Usage: "load only the file with this `DIGEST`"}
 	verifyFlag      = &cli.StringFlag{Name: "verify", Usage: "load only what this minisign `KEY` signed in FILE.minisig: a file, or the key itself"}
-	trustBundleFlag = &cli.BoolFlag{Name: "trust", Usage: "load the file, whoever made it"}
+	trustBundleFlag = &cli.BoolFlag{Name: "trust", Usage: "load the file without verifying its author"}
 )
 
 func (p *program) bundleCommand() *cli.Command {
@@ -41,7 +41,7 @@ func (p *program) bundleCommand() *cli.Command {
 			},
 			{
 				Name: "ls", Usage: "list all images and charts, and whether they are available",
-				Description: "-o json says of each what its content is compared with, and which Go modules it is built from.\n\n" +
+				Description: "-o json shows what each item is verified against, and which Go modules it is built from.\n\n" +
 					examples("lab bundle ls", "lab bundle ls -o json", "lab bundle ls -o json --packages"),
 				Flags: append(slices.Clone(flags), packagesFlag),
 				Action: func(c *cli.Context) error {
@@ -51,7 +51,7 @@ func (p *program) bundleCommand() *cli.Command {
 				},
 			},
 			{
-				Name: "sbom", Usage: "print what images and charts consist of, as a CycloneDX document", ArgsUsage: "[COMPONENT...]",
+				Name: "sbom", Usage: "print an SBOM of images and charts, as a CycloneDX document", ArgsUsage: "[COMPONENT...]",
 				Description: "It names the Go modules of every program, read from the programs in the images, the Debian packages, and the charts that are available.\n\n" +
 					examples("lab bundle sbom", "lab bundle sbom node"),
 				Flags: []cli.Flag{engineFlag, imagesFlag, mirrorFlag},
@@ -73,8 +73,8 @@ func (p *program) bundleCommand() *cli.Command {
 			},
 			{
 				Name: "load", Usage: "import the images and charts of an archive", ArgsUsage: "FILE",
-				Description: "The node image of a bundle runs privileged: whoever made it gets root on this machine. So a bundle is loaded by its digest, by its maker's\n" +
-					"signature, or after a question; this is remembered, also for --images bundle=FILE.\n\n" +
+				Description: "The node image of a bundle runs privileged: its author gets root on this machine. A bundle is therefore loaded only by digest, by signature,\n" +
+					"or after confirmation. The decision is recorded, also for --images bundle=FILE.\n\n" +
 					examples("lab bundle load lab.tar.zst", "lab bundle load --sha256 DIGEST lab.tar.zst", "lab bundle load --verify minisign.pub lab.tar.zst", "lab up --images bundle=lab.tar.zst"),
 				Flags: []cli.Flag{outputFlag, sha256Flag, verifyFlag, trustBundleFlag},
 				Action: func(c *cli.Context) error {
@@ -163,8 +163,8 @@ func (p *program) bundleSave(ctx context.Context, s *supply.Supply, file, key st
 func (p *program) password() (string, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return "", &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: "the key has a password, which is asked for on a terminal only",
-			Cure: "run it on a terminal, or use a key without (minisign -G -W)",
+			Exit: lab.ExitInvalid, Code: "usage", Message: "the key has a password, which can be entered only on a terminal",
+			Cure: "run it on a terminal, or use a key without one (minisign -G -W)",
 		}
 	}
 	p.ui.Println("password of the key:")
@@ -227,7 +227,7 @@ func (p *program) bundleShow(ctx context.Context, s *supply.Supply, b supply.Bun
 	return p.ui.Bundle(res)
 }
 
-// acceptBundle has a person accept the bundle of --images bundle=FILE, if nobody has yet.
+// acceptBundle asks the user to accept the bundle of --images bundle=FILE, unless it was accepted before.
 func (p *program) acceptBundle(ctx context.Context, from origin) error {
 	file, ok := supply.Mode(from.images).Bundle()
 	if !ok {
@@ -245,7 +245,7 @@ func (p *program) accept(ctx context.Context, o supply.Options, file string, ter
 	terms.Load = func(digest, file string) string { return lab.Quote("lab", "bundle", "load", "--sha256", digest, file) }
 	terms.Ask = func(ctx context.Context, b supply.Bundle) (bool, error) {
 		p.ui.Println(b.String())
-		p.ui.Println("its node image runs privileged: whoever made it gets root on this machine")
+		p.ui.Println("its node image runs privileged: its author gets root on this machine")
 		return p.ui.Ask(ctx, "load it?", nil)
 	}
 	return supply.Accept(ctx, o, file, terms, nil)

@@ -22,7 +22,7 @@ func (p *program) diagnoseCommand() *cli.Command {
 		Usage:     "write an archive with everything needed to diagnose the lab",
 		ArgsUsage: "[FILE]",
 		Description: "Contains the checks of the machine, containers and their logs, nodes, pods, events, and the engine's objects. Secrets, values of environment " +
-			"variables, passwords, tokens and keys are blackened, also where they are encoded. Clusters that lab did not create are left out unless --attached is set.\n\n" +
+			"variables, passwords, tokens and keys are redacted, also where they are encoded. Clusters that lab did not create are left out unless --attached is set.\n\n" +
 			examples("lab diagnose", "lab diagnose /tmp/lab.tar.gz", "lab diagnose --attached"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,

@@ -23,12 +23,12 @@ func (p *program) doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "check this machine, and fix it with --fix",
 		Description: "Without --fix nothing on the host changes. With it, as root on Linux, safe cures are applied, each announced first and recorded; limits are " +
-			"only raised. --undo puts back what the record has, except what somebody changed since, and installed packages.\n\n" +
+			"only raised. --undo reverts the recorded changes, except installed packages and what has been changed since.\n\n" +
 			examples("lab doctor", "lab doctor --fix", "lab doctor --undo", "lab doctor -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "fix", Usage: "apply the cures that are safe"},
-			&cli.BoolFlag{Name: "undo", Usage: "put back what --fix changed"},
+			&cli.BoolFlag{Name: "undo", Usage: "revert what --fix changed"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Bool("undo") {
@@ -50,7 +50,7 @@ func (p *program) undo(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("fix") {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--undo puts back what --fix changes", Cure: "use one of them"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--undo reverts what --fix changes", Cure: "use one of them"}
 	}
 	list, err := doctor.New(doctor.Options{Docker: docker.New()}).Undo(c.Context, p.ui.Println)
 	if err != nil {

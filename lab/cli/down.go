@@ -21,7 +21,7 @@ func (p *program) downCommand() *cli.Command {
 		Usage: "remove the lab: its clusters, forge, network, volumes and files, and nothing else",
 		Description: "Other labs, and resources of yours or of kind, are kept. Images and charts stay for the next lab up, in the cache and in\n" +
 			"volumes lab-seed-*, and snapshots for lab up --from.\n\n" +
-			"Commits, branches, pull requests, issues, releases, wikis and repositories of others that only the forge has are listed, and lost only with a yes on the terminal or --lose-commits.\n\n" +
+			"Commits, branches, pull requests, issues, releases, wikis and repositories of others that exist only in the forge are listed, and lost only after confirmation on the terminal, or with --lose-commits.\n\n" +
 			examples("lab down", "lab down --dry-run", "lab down --snapshots", "lab down --name demo", "lab down -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, &cli.BoolFlag{Name: "snapshots", Usage: "also remove its snapshots"}, &cli.BoolFlag{Name: "dry-run", Usage: "print what would be removed, and touch nothing"},

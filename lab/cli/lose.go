@@ -10,8 +10,8 @@ import (
 	"homelab/lab/workspace"
 )
 
-// loseFlag is the consent to the loss of what only the forge has.
-var loseFlag = &cli.BoolFlag{Name: "lose-commits", Usage: "lose what only the forge has: commits, branches, pull requests, issues and the like of others"}
+// loseFlag is the consent to the loss of what exists only in the forge.
+var loseFlag = &cli.BoolFlag{Name: "lose-commits", Usage: "lose what exists only in the forge: others' commits, branches, pull requests, issues and the like"}
 
 // consent returns the consent to that loss; line is the command line that asks for it.
 func (p *program) consent(c *cli.Context, ws *workspace.Workspace, line string) up.Consent {

@@ -46,7 +46,7 @@ func (p *program) snapshotCommand() *cli.Command {
 			{
 				Name: "restore", Usage: "restore the lab; its present state is lost", ArgsUsage: "[SNAPSHOT]",
 				Description: "Objects keep their uids, and the forge its commits. The estate's folder is left alone: lab up brings in what changed there since. Without a name, the\n" +
-					"newest snapshot is restored. What only the forge has, and the snapshot lacks, is listed, and lost only with a yes on the terminal or --lose-commits.\n\n" + examples("lab snapshot restore", "lab snapshot restore ready", "lab up --from ready"),
+					"newest snapshot is restored. What exists only in the forge, and not in the snapshot, is listed, and lost only after confirmation on the terminal, or with --lose-commits.\n\n" + examples("lab snapshot restore", "lab snapshot restore ready", "lab up --from ready"),
 				Flags: []cli.Flag{
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					loseFlag,
@@ -60,7 +60,7 @@ func (p *program) snapshotCommand() *cli.Command {
 			},
 			{
 				Name: "rm", Usage: "remove snapshots", ArgsUsage: "SNAPSHOT...",
-				Description: "What others put into the forge, and only these snapshots have, is listed, and lost only with a yes on the terminal or --lose-commits.\n\n" +
+				Description: "What others put into the forge, and only these snapshots have, is listed, and lost only after confirmation on the terminal, or with --lose-commits.\n\n" +
 					examples("lab snapshot rm ready"),
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, loseFlag},
 				Action: p.labAction(p.open, argv.Count("the names of snapshots", func(n int) bool { return n > 0 }), func(c *cli.Context, ws *workspace.Workspace) error {

@@ -77,7 +77,7 @@ func statusResult(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 	return res
 }
 
-// distrust adds what nobody has agreed to to a status. The state of an existing cluster among it is unknown, as it was not asked.
+// distrust adds what is not trusted to a status. The state of an untrusted existing cluster is unknown, as it was not contacted.
 func distrust(s *ui.Status, lacking []trust.Thing) {
 	s.Untrusted = things(lacking)
 	for i, c := range s.Clusters {

@@ -14,7 +14,7 @@ import (
 	"homelab/lab/workspace"
 )
 
-// untrusted returns what the estate asks for outside of the lab and nobody has agreed to. It reads files, runs nothing and contacts nobody.
+// untrusted returns the access outside of the lab that the estate needs and the user has not agreed to. It only reads files.
 func untrusted(ws *workspace.Workspace, est *lab.Estate) ([]trust.Thing, error) {
 	if est.Dir == "" { // the built-in estate is lab's own
 		return nil, nil
@@ -29,21 +29,21 @@ func untrusted(ws *workspace.Workspace, est *lab.Estate) ([]trust.Thing, error) 
 	return agreed.Lacking(list), err
 }
 
-// agree has a person agree to what the estate asks for, unless given by a flag.
+// agree asks the user to agree to what the estate needs outside of the lab, unless a flag does.
 func (p *program) agree(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, given bool) error {
 	list, err := untrusted(ws, est)
 	if err != nil || len(list) == 0 {
 		return err
 	}
 	refused := &lab.Error{
-		Exit: lab.ExitInvalid, Code: cluster.CodeUntrusted, Message: "the estate asks for what is outside of the lab, nothing was touched",
-		Cure: "if you trust it with that: " + ws.OnEstate("lab up --trust"),
+		Exit: lab.ExitInvalid, Code: cluster.CodeUntrusted, Message: "the estate needs access outside of the lab, nothing was touched",
+		Cure: "if you trust it: " + ws.OnEstate("lab up --trust"),
 	}
 	for _, t := range list {
 		refused.Problems = append(refused.Problems, t.Problem())
 	}
 	if !given {
-		yes, err := p.ui.Confirm(ctx, "the estate asks for this, outside of the lab: trust it?", lines(list))
+		yes, err := p.ui.Confirm(ctx, "the estate needs this access outside of the lab: trust it?", lines(list))
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func lines(list []trust.Thing) []string {
 	return texts
 }
 
-// unavailable returns the repositories of others that do not answer. Hosts that nobody agreed to are not asked.
+// unavailable returns the repositories of others that do not respond. Untrusted hosts are not contacted.
 func unavailable(ctx context.Context, ws *workspace.Workspace, est *lab.Estate) (map[string]error, error) {
 	agreed, err := ws.Agreed()
 	if err != nil {
@@ -73,7 +73,7 @@ func unavailable(ctx context.Context, ws *workspace.Workspace, est *lab.Estate) 
 	out := map[string]error{}
 	for _, address := range leftout.Others(est) {
 		if t := trust.HostOf(address); t.What != "" && est.Dir != "" && !agreed.Has(t) {
-			out[address] = errors.New("its host is not asked before the estate is trusted")
+			out[address] = errors.New("its host is not contacted until the estate is trusted")
 			continue
 		}
 		ask = append(ask, address)

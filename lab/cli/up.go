@@ -38,7 +38,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
 			&cli.BoolFlag{Name: loseFlag.Name, Usage: "with --from, " + loseFlag.Usage},
-			&cli.BoolFlag{Name: "trust", Usage: "agree to everything outside of the lab that the estate asks for, without a question"},
+			&cli.BoolFlag{Name: "trust", Usage: "trust the estate with all access outside of the lab that it needs, without asking"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
 		},

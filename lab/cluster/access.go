@@ -18,10 +18,10 @@ import (
 	"homelab/lab/trust"
 )
 
-// Untrusted is the state of an existing cluster that nobody has agreed to reach.
+// Untrusted is the state of an existing cluster that the user has not agreed to access.
 const Untrusted = "unknown: not trusted"
 
-// CodeUntrusted is the code of the error for something that an estate asks for and nobody has agreed to.
+// CodeUntrusted is the code of the error for access that an estate needs and the user has not agreed to.
 const CodeUntrusted = "untrusted"
 
 func untrusted(err error) bool {
@@ -32,7 +32,7 @@ func untrusted(err error) bool {
 // maxKubeconfig bounds kubeconfigs that an estate points to, in bytes.
 const maxKubeconfig = 1 << 20
 
-// entry is one context of a kubeconfig. For it, no file that it names was read, no program run and no server asked.
+// entry is one context of a kubeconfig. It is only parsed: no referenced file is read, no program run, no server contacted.
 type entry struct {
 	file string               // empty for the user's own, which may be several
 	data []byte               // of file
@@ -97,7 +97,7 @@ func (c *entry) load() error {
 	if info, err := os.Stat(c.file); err != nil {
 		return err
 	} else if !info.Mode().IsRegular() || info.Size() > maxKubeconfig {
-		return fmt.Errorf("%s is no file of at most %d KiB", c.file, maxKubeconfig>>10)
+		return fmt.Errorf("%s is not a file of at most %d KiB", c.file, maxKubeconfig>>10)
 	}
 	f, err := os.Open(c.file)
 	if err != nil {
@@ -174,13 +174,13 @@ func (c entry) things(of lab.Cluster) []trust.Thing {
 		at = p
 	}
 	list := []trust.Thing{{
-		At: at, Kind: trust.Cluster, Cluster: of.Name, Gives: "administrator there, for lab and the hub's engine",
+		At: at, Kind: trust.Cluster, Cluster: of.Name, Gives: "cluster-admin, for lab and the hub's engine",
 		What: fmt.Sprintf("context %q of %s: %s as %q, which the hub reaches at %s", c.cfg.CurrentContext, where, server.Server, context.AuthInfo, of.Existing.Server),
 	}}
 	if user.Exec != nil {
 		list = append(list, trust.Thing{
 			At: at, Kind: trust.Plugin, Cluster: of.Name, What: fmt.Sprintf("%q", append([]string{user.Exec.Command}, user.Exec.Args...)),
-			Gives: "your kubeconfig runs it for the credentials",
+			Gives: "your kubeconfig runs it to get credentials",
 		})
 	}
 	return list
@@ -218,7 +218,7 @@ func (c entry) refused() lab.Problems {
 	inFolder("user", context.AuthInfo, "client-key", user.ClientKey)
 	inFolder("cluster", context.Cluster, "certificate-authority", server.CertificateAuthority)
 	if server.ProxyURL != "" {
-		refuse("cluster", context.Cluster, "proxy-url", "leads to another server")
+		refuse("cluster", context.Cluster, "proxy-url", "redirects to another server")
 	}
 	return list
 }
@@ -284,7 +284,7 @@ func refusal(problems lab.Problems) error {
 		return nil
 	}
 	problems.Sort()
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: "the estate brings a kubeconfig that is refused, nothing was touched", Problems: problems}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: "a kubeconfig of the estate is rejected, nothing was touched", Problems: problems}
 }
 
 // access returns the kubeconfig of one cluster: the estate's, if it was agreed to, or lab's copy if the estate lacks the cluster.
@@ -299,7 +299,7 @@ func (e *Existing) access(name string) (*clientcmdapi.Config, error) {
 		err = refusal(from.refused())
 	}
 	if err == nil && wanted && slices.ContainsFunc(from.things(of), func(t trust.Thing) bool { return !e.agreed(t) }) {
-		err = &lab.Error{Exit: lab.ExitInvalid, Code: CodeUntrusted, Message: "nobody has agreed to reach it yet", Cure: "lab up asks"}
+		err = &lab.Error{Exit: lab.ExitInvalid, Code: CodeUntrusted, Message: "access to it is not trusted yet", Cure: "lab up asks"}
 	}
 	if err != nil && wanted && e.Leaving && e.state.Cluster(name).Attached {
 		from, err = e.copied(name)

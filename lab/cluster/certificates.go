@@ -54,7 +54,7 @@ func firstEnd(end time.Time, text []byte) time.Time {
 	return c.NotAfter
 }
 
-// Ending returns the clusters of a lab's kubeconfigs whose certificates have ended or soon will. It asks no cluster.
+// Ending returns the clusters of a lab's kubeconfigs whose certificates have expired or soon will. It contacts no cluster.
 func Ending(labName, dir string, now time.Time) ([]lab.ClusterState, error) {
 	files, err := Kubeconfigs(labName, dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func Ending(labName, dir string, now time.Time) ([]lab.ClusterState, error) {
 	return ending, nil
 }
 
-// renew renews the certificates of a running cluster that have ended or soon will, whether or not its API answers. The objects, the authority and the keys of
+// renew renews the certificates of a running cluster that have expired or soon will, whether or not its API answers. The objects, the authority and the keys of
 // accounts stay, so that credentials of the engines stay valid. Each admin.conf is written last: if it is new, all else is.
 func (k *Kind) renew(ctx context.Context, name string, all []docker.Container, p lab.Progress) error {
 	var s lab.ClusterState
@@ -139,7 +139,7 @@ func (k *Kind) renew(ctx context.Context, name string, all []docker.Container, p
 	return nil
 }
 
-// kubeletEnds reports whether a kubelet's client certificate, which it renews itself while it runs, has ended or soon will. One that it has not renewed yet was
+// kubeletEnds reports whether a kubelet's client certificate, which it renews itself while it runs, has expired or soon will. One that it has not renewed yet was
 // issued with those of the cluster.
 func (k *Kind) kubeletEnds(ctx context.Context, n docker.Container) (bool, error) {
 	const file = "/var/lib/kubelet/pki/kubelet-client-current.pem" // a link

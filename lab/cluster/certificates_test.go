@@ -54,12 +54,12 @@ func TestCertificatesEnd(t *testing.T) {
 		want          string
 		renew         bool
 	}{
-		{-time.Hour, 3000 * day, "its certificates ended on ", true},
-		{20 * day, 3000 * day, "its certificates end on ", true},
+		{-time.Hour, 3000 * day, "its certificates expired on ", true},
+		{20 * day, 3000 * day, "its certificates expire on ", true},
 		{40 * day, 3000 * day, "", false},
-		{20 * day, 20 * day, "its certificates end on ", false},
-		{3000 * day, 20 * day, "its certificates end on ", false},
-		{20 * day, 49 * day, "its certificates end on ", false},
+		{20 * day, 20 * day, "its certificates expire on ", false},
+		{3000 * day, 20 * day, "its certificates expire on ", false},
+		{20 * day, 49 * day, "its certificates expire on ", false},
 	} {
 		var s lab.ClusterState
 		readCertificates(&s, ending(t, now.Add(c.in), now.Add(c.authority)), now)

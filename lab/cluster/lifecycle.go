@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kind/pkg/log"
 )
 
-// Start starts stopped nodes, unpauses paused ones, rewrites the kubeconfig, renews certificates that have ended or soon will, and waits until the cluster is ready.
+// Start starts stopped nodes, unpauses paused ones, rewrites the kubeconfig, renews certificates that have expired or soon will, and waits until the cluster is ready.
 // It removes nothing.
 func (k *Kind) Start(ctx context.Context, name string, p lab.Progress) error {
 	if err := k.start(ctx, name, orDiscard(p)); err != nil {

@@ -99,7 +99,7 @@ func TestKubeconfigsRefused(t *testing.T) {
 		"client-certificate":    {user: "    client-certificate: ../../etc/passwd\n    client-key: key\n", line: 12, want: "client-certificate reads a file elsewhere"},
 		"client-key":            {user: "    client-certificate: cert\n    client-key: link\n", line: 13, want: "client-key reads a file elsewhere"},
 		"certificate-authority": {user: "    token: x\n", cluster: "    certificate-authority: /etc/passwd\n", line: 9, want: "certificate-authority reads a file elsewhere"},
-		"proxy-url":             {user: "    token: x\n", cluster: "    proxy-url: http://evil.example.com\n", line: 9, want: "proxy-url leads to another server"},
+		"proxy-url":             {user: "    token: x\n", cluster: "    proxy-url: http://evil.example.com\n", line: 9, want: "proxy-url redirects to another server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTrap(t)
@@ -225,7 +225,7 @@ func TestKubeconfigNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/dev/zero", fifo, p.estate} {
-		if _, err := p.existing(t, path, trusted).RESTConfig("edge"); err == nil || !strings.Contains(err.Error(), "is no file") {
+		if _, err := p.existing(t, path, trusted).RESTConfig("edge"); err == nil || !strings.Contains(err.Error(), "is not a file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

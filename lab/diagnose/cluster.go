@@ -65,7 +65,7 @@ const releases = "helm.sh/release.v1"
 func (a *Archive) secrets(ctx context.Context, client kubernetes.Interface, name string) {
 	list, err := client.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "type!=" + releases})
 	if err != nil {
-		a.add(path.Join(name, "secrets.txt"), []byte("values of Secrets may be in this archive where neither place nor shape tells\n"), err)
+		a.add(path.Join(name, "secrets.txt"), []byte("values of Secrets may remain where neither location nor format reveals them\n"), err)
 		return
 	}
 	for _, secret := range list.Items {

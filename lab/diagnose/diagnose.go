@@ -87,7 +87,7 @@ func Collect(ctx context.Context, s Subject) *Archive {
 	a.containers(ctx, s)
 	for _, name := range s.Clusters {
 		if slices.Contains(s.Attached, name) {
-			a.add(path.Join(name, "attached.txt"), []byte("not known to be lab's: lab diagnose --attached reads it, too\n"), nil)
+			a.add(path.Join(name, "attached.txt"), []byte("not known to be lab's: lab diagnose --attached includes it\n"), nil)
 			continue
 		}
 		a.cluster(ctx, s, name)
@@ -124,7 +124,7 @@ func (a *Archive) containers(ctx context.Context, s Subject) {
 	}
 }
 
-// Write writes the archive without secrets. All files are read before the first is written: what one says is secret may be in any.
+// Write writes the archive without secrets. All files are read before the first is written, as any may contain a secret that another one reveals.
 func (a *Archive) Write(name string) error {
 	for _, f := range a.files {
 		a.redact.Learn(f.name, f.data)

@@ -121,7 +121,7 @@ func TestCertificatesEnding(t *testing.T) {
 	m := doubtful(t)
 	d := m.doctor()
 	d.o.Ending = []lab.ClusterState{{Name: "dev", CertificatesEnd: time.Unix(0, 0), Renew: "it does"}, {Name: "prod"}}
-	want := Check{ID: CheckCertificates, Title: "certificates", Status: StatusWarn, Found: "those of dev ended on 1970-01-01, 1 more", Cure: "lab up renews them"}
+	want := Check{ID: CheckCertificates, Title: "certificates", Status: StatusWarn, Found: "those of dev expired on 1970-01-01, 1 more", Cure: "lab up renews them"}
 	if c := d.Run(t.Context()).Check(CheckCertificates); c != want {
 		t.Errorf("%+v", c)
 	}

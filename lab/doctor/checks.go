@@ -51,7 +51,7 @@ func (d *Doctor) engine(ctx context.Context, s seen) Check {
 	case !usual && p.start != "" && p.support == untested:
 		return c.fail(p.name+" does not answer", p.start, false)
 	case !usual:
-		return c.fail("no engine answers at "+cmp.Or(s.endpoint, os.Getenv("DOCKER_HOST")), p.start, false)
+		return c.fail("no response from "+cmp.Or(s.endpoint, os.Getenv("DOCKER_HOST")), p.start, false)
 	case refused(ctx, d.o.Host.Socket):
 		return c.fail("this user may not use "+d.o.Host.Socket, "run lab as root, or join the group: usermod -aG docker $USER", false)
 	}
@@ -83,7 +83,7 @@ func (d *Doctor) cgroup(_ context.Context, s seen) Check {
 	c := Check{ID: CheckCgroup, Title: "cgroup"}
 	switch {
 	case s.err != nil:
-		return c.skip("not checked: no engine answers")
+		return c.skip("not checked: no engine responds")
 	case s.info.CgroupVersion == "2":
 		return c.ok("v2")
 	case s.info.CgroupVersion == "1":
@@ -201,7 +201,7 @@ func (d *Doctor) unmet(ctx context.Context, n Need) string {
 	out, err := d.hostOutput(ctx, []string{"GOTOOLCHAIN=local"}, "go", "env", "GOVERSION")
 	got := strings.TrimSpace(string(out))
 	if err != nil || got == "" {
-		return "a go that works (go env fails)"
+		return "a working go command (go env fails)"
 	}
 	if version.IsValid(got) && version.Compare(got, oldestGo) < 0 {
 		return "a newer go than " + strings.TrimPrefix(got, "go")
@@ -228,7 +228,7 @@ func images(err error) Check {
 	return c.fail(firstLine(found), labErr.Cure, false)
 }
 
-// certificates reports that those of clusters have ended or soon will.
+// certificates reports that those of clusters have expired or soon will.
 func certificates(ending []lab.ClusterState) Check {
 	first := ending[0]
 	found := strings.Replace(first.Ending(time.Now()), "its certificates", "those of "+first.Name, 1)
@@ -244,7 +244,7 @@ func (c Check) skipRemote(s seen) (Check, bool) {
 	case s.local:
 		return c, false
 	case s.err != nil:
-		return c.skip("not checked: no engine answers"), true
+		return c.skip("not checked: no engine responds"), true
 	}
 	return c.skip("not checked: the engine runs on another machine"), true
 }

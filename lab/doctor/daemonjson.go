@@ -105,7 +105,7 @@ func (c daemonConfig) with(name, path string, args []string) ([]byte, error) {
 }
 
 // without returns the configuration without what after has in addition to before: the runtime, and a list of runtimes that would be empty. It fails if
-// somebody changed the runtime since, or made it the default.
+// the runtime has been changed since, or made the default.
 func (c daemonConfig) without(name string, before, after daemonConfig) ([]byte, error) {
 	is, err := c.runtimes()
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 	CheckBuild      = "build"
 	CheckImages     = "images" // only reported if unavailable
 
-	CheckCertificates = "certificates" // only reported if they have ended or soon will
+	CheckCertificates = "certificates" // only reported if they have expired or soon will
 )
 
 // Check is the result of a check.
@@ -148,7 +148,7 @@ type Options struct {
 	CacheDir        string // of built images
 	Images          error  // why images are unavailable, or nil
 
-	Ending []lab.ClusterState // clusters whose certificates have ended or soon will
+	Ending []lab.ClusterState // clusters whose certificates have expired or soon will
 }
 
 // Doctor checks a machine.
@@ -217,7 +217,7 @@ func (d *Doctor) look(ctx context.Context) seen {
 	wg.Wait()
 	if s.err == nil && s.info.ServerVersion == "" {
 		// Since 28 the client exits with 0 and an empty answer if there is no engine.
-		s.err = fmt.Errorf("no engine answers at %s", s.endpoint)
+		s.err = fmt.Errorf("no response from %s", s.endpoint)
 	}
 	s.memory = d.o.Host.memory()
 	s.caps = d.o.Host.capabilities()

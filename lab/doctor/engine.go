@@ -27,7 +27,7 @@ func (d *Doctor) fixEngine(ctx context.Context, progress func(string)) error {
 		if _, err := d.o.Host.LookPath(program); err == nil {
 			continue
 		}
-		// Up to Debian 12 docker.io includes the client; since 13 it is a recommended package. Only the lists tell.
+		// Up to Debian 12 docker.io includes the client; since 13 it is a recommended package. Only the lists show which.
 		if pkg == "docker-cli" {
 			if _, err := d.lists(ctx, progress); err != nil {
 				return err

@@ -67,7 +67,7 @@ func (l limit) low() bool { return l.live < l.want }
 // lowered reports whether lab's own file would lower the limit at the next boot, as those of versions up to 0.1 may.
 func (l limit) lowered() bool { return l.ours > 0 && l.ours < max(l.live, l.configured) }
 
-// target is the value to set: never less than what is, or will be at the next boot.
+// target is the value to set: never below the current value or that of the next boot.
 func (l limit) target() int { return max(l.live, l.want, l.configured, l.ours) }
 
 func (d *Doctor) inotify(_ context.Context, s seen) Check {

@@ -34,8 +34,8 @@ func platforms() []platform {
 		}
 	}
 	return []platform{
-		{name: "remote engine", support: refusedBy, why: "its ports would be over there", start: "use an engine of this machine: " + otherEngine(), is: remote},
-		{name: "podman", support: refusedBy, why: "kind drives podman by its own command", start: "use docker's engine: " + otherEngine(), is: in("podman")},
+		{name: "remote engine", support: refusedBy, why: "its ports would be on that machine", start: "use an engine on this machine: " + otherEngine(), is: remote},
+		{name: "podman", support: refusedBy, why: "kind uses the podman command for it", start: "use docker's engine: " + otherEngine(), is: in("podman")},
 		{name: "Docker Desktop", support: untested, machine: true, why: "its machine is not checked", start: "start Docker Desktop", is: in("/.docker/desktop/", "/.docker/run/", "dockerDesktop", "docker_engine")},
 		{name: "Colima", support: untested, machine: true, why: "its machine is not checked", start: "colima start", is: in("/.colima/", "/colima/")},
 		{name: "OrbStack", support: untested, machine: true, why: "its machine is not checked", start: "start OrbStack", is: in("/.orbstack/")},
@@ -94,7 +94,7 @@ func (d *Doctor) platform(s seen) Check {
 	case d.o.Host.OS != "linux":
 		return c.warn("untested: "+name, "", false)
 	case s.err != nil:
-		return c.skip("not checked: no engine answers")
+		return c.skip("not checked: no engine responds")
 	}
 	return c.ok(name + " on Linux")
 }

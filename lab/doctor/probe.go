@@ -26,7 +26,7 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 	ours := s.info.DefaultRuntime == runtimeName || registered && executable(d.o.Host.Wrapper) // the default, up to lab 0.1
 	switch {
 	case s.err != nil:
-		return c.skip("not checked: no engine answers")
+		return c.skip("not checked: no engine responds")
 	case !s.local:
 		return c.skip("not checked: the engine runs on another machine")
 	case ours && !executable(d.o.Host.Runtime):

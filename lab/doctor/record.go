@@ -52,7 +52,7 @@ func (h Host) readRecord() (record, error) {
 		err = json.Unmarshal(data, &r)
 	}
 	if err == nil && r.Format > recordFormat {
-		err = fmt.Errorf("it has format %d, and this version of lab knows %d", r.Format, recordFormat)
+		err = fmt.Errorf("it has format %d, this version of lab supports %d", r.Format, recordFormat)
 	}
 	if err != nil {
 		return r, &lab.Error{

@@ -81,7 +81,7 @@ func (d *Doctor) fixRuntime(ctx context.Context, progress func(string)) error {
 	progress("reloading docker: SIGHUP to process " + strconv.Itoa(pid))
 	err = d.reloadUntil(ctx, pid, reloadTimeout, func(info docker.Info) error {
 		if _, ok := info.Runtimes[runtimeName]; !ok {
-			return errors.New("it does not know the runtime " + runtimeName + " (see its log; a flag of dockerd may forbid it)")
+			return errors.New("it does not have the runtime " + runtimeName + " (see its log; a flag of dockerd may forbid it)")
 		}
 		return nil
 	})

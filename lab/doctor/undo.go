@@ -21,13 +21,13 @@ type Undone struct {
 	What string
 	When time.Time
 	Done bool
-	Note string // why it was left, or how it was put back
+	Note string // why it was left, or how it was reverted
 }
 
 // undoneTimeout is the timeout of a reload that makes the engine forget a runtime; one that has no other keeps it until it restarts.
 const undoneTimeout = time.Second
 
-// Undo puts back what Fix changed, by its record, the last change first. What somebody else changed since is left, and so are packages and a started
+// Undo reverts the recorded changes of Fix, the last one first. What has been changed since is left, and so are packages and a started
 // engine, which others may use by now. A change that fails stays in the record.
 func (d *Doctor) Undo(ctx context.Context, progress func(string)) ([]Undone, error) {
 	h := d.o.Host
@@ -82,7 +82,7 @@ func (d *Doctor) unrecorded(r record) []Undone {
 	if all := backups(file); readable(all[len(all)-1]) {
 		note = "the file before: " + all[len(all)-1]
 	}
-	return []Undone{{What: file, Note: "an older lab made " + runtimeName + " the default without a record; " + note}}
+	return []Undone{{What: file, Note: "an older version of lab made " + runtimeName + " the default without a record; " + note}}
 }
 
 func readable(file string) bool {
@@ -99,7 +99,7 @@ func (d *Doctor) unused(ctx context.Context, r record) error {
 	ids, err := d.o.Docker.Output(ctx, nil, "ps", "--all", "--quiet")
 	if err != nil {
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not answer, so nothing was put back", Err: err,
+			Exit: lab.ExitFailed, Code: "no_engine", Message: "the docker engine does not respond, nothing was reverted", Err: err,
 			Cure: "start it, then lab doctor --undo: containers may need the runtime",
 		}
 	}
@@ -121,7 +121,7 @@ func (d *Doctor) unused(ctx context.Context, r record) error {
 		return nil
 	}
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "in_use", Message: fmt.Sprintf("%s need the runtime %s, so nothing was put back", count(len(users), "container"), runtimeName),
+		Exit: lab.ExitFailed, Code: "in_use", Message: fmt.Sprintf("%s need the runtime %s, nothing was reverted", count(len(users), "container"), runtimeName),
 		Details: users, Cure: "remove them first: lab down",
 	}
 }
@@ -142,13 +142,13 @@ func (d *Doctor) undo(ctx context.Context, c change) (Undone, error) {
 	case err != nil && !missing:
 		return Undone{}, err
 	case missing && c.Before == nil, !missing && c.Before != nil && string(is) == *c.Before:
-		return Undone{Done: true, Note: "it was already as before"}, nil
+		return Undone{Done: true, Note: "it was already reverted"}, nil
 	case missing:
-		return Undone{Note: "somebody removed it since"}, nil
+		return Undone{Note: "it has been removed since"}, nil
 	case c.Kind == changedEngine:
 		return d.undoEngine(ctx, c, is)
 	case string(is) != c.After:
-		return Undone{Note: "somebody changed it since"}, nil
+		return Undone{Note: "it has been changed since"}, nil
 	case c.Before == nil:
 		return Undone{Done: true, Note: "removed, as before"}, os.Remove(c.What)
 	}
@@ -163,7 +163,7 @@ func (d *Doctor) undoSetting(c change) (Undone, error) {
 	case now == *c.Before:
 		return Undone{Done: true, Note: "it was already " + now}, nil
 	case now != c.After:
-		return Undone{Note: "somebody changed it to " + now + " since"}, nil
+		return Undone{Note: "it has been changed to " + now + " since"}, nil
 	}
 	return Undone{Done: true, Note: c.After + " is " + *c.Before + " again"}, os.WriteFile(d.o.Host.setting(c.What), []byte(*c.Before+"\n"), 0o644)
 }
@@ -182,9 +182,9 @@ func (d *Doctor) undoEngine(ctx context.Context, c change, is []byte) (Undone, e
 			restored, err = now.without(runtimeName, before, after)
 		}
 		if err != nil {
-			return Undone{Note: "somebody changed it since: " + err.Error()}, nil
+			return Undone{Note: "it has been changed since: " + err.Error()}, nil
 		}
-		note = "what others changed there stays"
+		note = "other changes to it are kept"
 	}
 	if len(bytes.TrimSpace(restored)) == 0 && c.Before == nil {
 		if err := os.Remove(c.What); err != nil {
@@ -199,12 +199,12 @@ func (d *Doctor) undoEngine(ctx context.Context, c change, is []byte) (Undone, e
 	}
 	err := d.reloadUntil(ctx, pid, undoneTimeout, func(info docker.Info) error {
 		if _, ok := info.Runtimes[runtimeName]; ok {
-			return errors.New("it still knows the runtime")
+			return errors.New("it still has the runtime")
 		}
 		return nil
 	})
 	if err != nil && ctx.Err() == nil { // an engine whose list of runtimes is gone keeps the one that it has
-		note = strings.TrimPrefix(note+"; docker knows the runtime until it restarts", "; ")
+		note = strings.TrimPrefix(note+"; docker keeps the runtime until it restarts", "; ")
 	}
 	return Undone{Done: true, Note: note}, ctx.Err()
 }

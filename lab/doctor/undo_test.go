@@ -101,10 +101,10 @@ func TestUndoLeavesOthersChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"fs.inotify.max_user_watches":   "left: somebody changed it to 1048576 since",
+		"fs.inotify.max_user_watches":   "left: it has been changed to 1048576 since",
 		"fs.inotify.max_user_instances": "done: 512 is 128 again",
-		"/etc/sysctl.d/60-lab.conf":     "left: somebody changed it since",
-		"/etc/docker/daemon.json":       "done: what others changed there stays; docker knows the runtime until it restarts",
+		"/etc/sysctl.d/60-lab.conf":     "left: it has been changed since",
+		"/etc/docker/daemon.json":       "done: other changes to it are kept; docker keeps the runtime until it restarts",
 		"/usr/local/lib/lab/lab-runc":   "done: removed, as before",
 		"/usr/local/lib/lab/bin/docker": "done: removed, as before",
 	}
@@ -125,7 +125,7 @@ func TestUndoKeepsWhatIsNeeded(t *testing.T) {
 	config := strings.Replace(read(t, m.path("etc/docker/daemon.json")), "{", `{"default-runtime": "lab-runc",`, 1)
 	write(t, m.path("etc/docker/daemon.json"), config)
 	got, err := undo(t, m)
-	if err != nil || !strings.Contains(got["/etc/docker/daemon.json"], "left: somebody changed it since: lab-runc is now the default runtime") ||
+	if err != nil || !strings.Contains(got["/etc/docker/daemon.json"], "left: it has been changed since: lab-runc is now the default runtime") ||
 		!strings.HasPrefix(got["/usr/local/lib/lab/lab-runc"], "left: ") || !executable(m.path("usr/local/lib/lab/lab-runc")) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -182,7 +182,7 @@ func TestUndoAfterAKilledFix(t *testing.T) {
 	}
 	write(t, m.path("var/lib/lab/doctor.json"), record)
 	got, err := undo(t, m)
-	if err != nil || got["/etc/docker/daemon.json"] != "done: it was already as before" {
+	if err != nil || got["/etc/docker/daemon.json"] != "done: it was already reverted" {
 		t.Errorf("%v, %v", got, err)
 	}
 	if diff := cmp.Diff(before, host(t, m)); diff != "" {

@@ -87,7 +87,7 @@ func (l *loader) objectsIn(from render.Source, word string) []render.Document {
 	return objects
 }
 
-// objects returns the objects in a folder, those of Lists too. What exceeds a limit is said: nothing is known of it.
+// objects returns the objects in a folder, those of Lists too. What exceeds a limit is reported as unknown.
 func (l *loader) objects(from render.Source) ([]render.Document, error) {
 	from.Budget = l.budget
 	docs, err := render.Render(from)

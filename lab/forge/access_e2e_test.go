@@ -343,7 +343,7 @@ func TestFormerForge(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	m := forge.Mirror{Name: "gitops", Branch: "main", Of: "https://github.com/acme/gitops", Tree: forge.Tree{FS: os.DirFS(dir), Dir: dir}}
-	if before, err := g.Mirrored(t.Context(), m, "http://10.0.0.1/hook", "s"); err != nil || !slices.Contains(before.Differs, "repository gitops does not admit the engine, and only it") {
+	if before, err := g.Mirrored(t.Context(), m, "http://10.0.0.1/hook", "s"); err != nil || !slices.Contains(before.Differs, "repository gitops is not restricted to the engine") {
 		t.Errorf("the former mirror is observed as %+v, %v", before, err)
 	}
 	for range 2 {

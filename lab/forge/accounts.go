@@ -105,7 +105,7 @@ func (g *Gitea) seclude(ctx context.Context, s State, writes bool) error {
 	return nil
 }
 
-// ensureAccount ensures a user that can do only what its token's scopes say. Its password is known to nobody.
+// ensureAccount ensures a user that can do only what its token's scopes say. Its password is not stored.
 func (g *Gitea) ensureAccount(ctx context.Context, s State, api *gitea.Client, user string, scopes ...gitea.AccessTokenScope) error {
 	if token := g.tokens.ForgeToken(user); token != "" {
 		ok, err := g.accepts(ctx, s, token)
@@ -149,7 +149,7 @@ func (g *Gitea) dropAccount(api *gitea.Client, user string) error {
 	return g.tokens.SaveForgeToken(user, "")
 }
 
-// accepts reports whether the forge knows a token.
+// accepts reports whether the forge accepts a token.
 func (g *Gitea) accepts(ctx context.Context, s State, token string) (bool, error) {
 	_, resp, err := g.seenBy(ctx, s, token)
 	if resp != nil && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusUnauthorized) {

@@ -18,7 +18,7 @@ const (
 	gitLimit = 15 * time.Minute
 )
 
-// call makes a call to the running forge, and ends it if the forge is silent for too long or the call takes longer than limit. what is for users.
+// call makes a call to the running forge, and cancels it if the forge does not respond or the call takes longer than limit. what names it in errors.
 func (g *Gitea) call(ctx context.Context, what string, limit time.Duration, do func(ctx context.Context, s State) error) error {
 	s, err := g.running(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (g *Gitea) call(ctx context.Context, what string, limit time.Duration, do f
 	return err
 }
 
-// attend asks the forge for its health until ctx ends, and ends a call to a silent one.
+// attend polls the forge's health until ctx ends, and cancels the call if it does not respond.
 func (g *Gitea) attend(ctx context.Context, s State, what string, cancel context.CancelCauseFunc) {
 	const looks = 10
 	again := time.NewTicker(g.patience / looks)

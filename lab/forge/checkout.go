@@ -11,7 +11,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/gitcommand"
-	"homelab/lab/regular"
 )
 
 // checkout is the user's Git repository around the estate. A pull is committed to it unless there is a reason not to. Neither its hooks nor its filters run.
@@ -69,7 +68,7 @@ func (c *checkout) dirty(ctx context.Context, changes []change) error {
 		return err
 	}
 	defer repo.Close()
-	index, err := regular.Read(c.clone.Index(), 0)
+	index, err := os.ReadFile(c.clone.Index())
 	if err != nil {
 		return err
 	}
@@ -167,7 +166,7 @@ func (c *checkout) record(ctx context.Context, d *depot, p *pull, paths []string
 	list := strings.Join(paths, "\x00") + "\x00"
 	own, theirs := repo.In(c.dir, filepath.Join(repo.Dir, "index")), repo.In(c.dir, c.clone.Index())
 	if filtered, err := run(theirs, list, "check-attr", "-z", "--stdin", "filter"); err != nil || hasFilter(filtered) {
-		return "", errors.Join(err, errors.New("a file has a filter, which lab does not run"))
+		return "", errors.Join(err, errors.New("a file has a Git filter, which lab does not run"))
 	}
 	update := []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}
 	if _, err := run(own, "", "read-tree", c.head); err != nil {

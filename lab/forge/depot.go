@@ -74,7 +74,7 @@ func (d *depot) to() gitcommand.Command {
 func (d *depot) fetch(ctx context.Context, depth int) error {
 	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"}
 	if depth > 0 {
-		if head, err := d.remote.head(ctx); err != nil || head == "" { // an error without words, if there is nothing at all
+		if head, err := d.remote.head(ctx); err != nil || head == "" { // an empty error if the repository is empty
 			return err
 		}
 		args = append(args, "--depth="+strconv.Itoa(depth))
@@ -141,11 +141,11 @@ func (d *depot) blobs(ctx context.Context, hashes map[string]bool) (map[string][
 		}
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("the forge lacks an object: %s", strings.TrimSpace(line))
+			return nil, fmt.Errorf("an object is missing in the forge: %s", strings.TrimSpace(line))
 		}
 		size, err := strconv.Atoi(fields[2])
 		if err != nil || size >= out.Len() {
-			return nil, fmt.Errorf("object %s is cut off", fields[0])
+			return nil, fmt.Errorf("object %s is truncated", fields[0])
 		}
 		found[fields[0]] = bytes.Clone(out.Next(size))
 		out.Next(1)

@@ -156,7 +156,7 @@ func shortName(ref string) string {
 // Foreign returns what others put into the forge, which must run. tree is the estate's and may be empty; mirrors are those of the estate. Of other mirrors, nothing is
 // known but lab's last push.
 func (g *Gitea) Foreign(ctx context.Context, tree Tree, mirrors []Mirror) (f Foreign, err error) {
-	err = g.call(ctx, "the commits that only the forge has", foreignLimit, func(ctx context.Context, s State) error {
+	err = g.call(ctx, "the commits that exist only in the forge", foreignLimit, func(ctx context.Context, s State) error {
 		f, err = g.foreign(ctx, s, tree, mirrors)
 		return err
 	})
@@ -214,7 +214,7 @@ func (g *Gitea) repositories(ctx context.Context, api *gitea.Client) ([]*gitea.R
 		if resp != nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
 			out, err := g.docker.Exec(ctx, g.name, nil, "sh", "-c", `ls -d "$1"/*/*.git 2>/dev/null || true`, "sh", workPath+"/repositories")
 			if err == nil && strings.TrimSpace(string(out)) != "" {
-				err = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "its password is lost, so it cannot be asked", Cure: "lab up sets another"}
+				err = &lab.Error{Exit: lab.ExitFailed, Code: "no_forge", Message: "its password is lost, so it cannot be queried", Cure: "lab up sets a new one"}
 			}
 			return nil, err
 		}

@@ -128,7 +128,7 @@ func (g *Gitea) mirrored(ctx context.Context, s State, m Mirror, hooks []string)
 		admits, err = other.admits(ctx, s)
 	}
 	if !admits {
-		res.Differs = append(res.Differs, "repository "+m.Name+" does not admit the engine, and only it")
+		res.Differs = append(res.Differs, "repository "+m.Name+" is not restricted to the engine")
 	}
 	return res, err
 }

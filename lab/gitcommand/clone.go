@@ -3,14 +3,12 @@ package gitcommand
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"homelab/lab"
-	"homelab/lab/regular"
 )
 
 // quick bounds a command that only reads references, configuration or the index.
@@ -33,47 +31,24 @@ func Find(ctx context.Context, dir string) (*Clone, error) {
 	}
 	c := &Clone{Top: top, GitDir: filepath.Join(top, ".git")}
 	linked := false
-	if text, err := regular.Read(c.GitDir, regular.Small); err == nil {
+	if text, err := os.ReadFile(c.GitDir); err == nil {
 		link, _ := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir:")
 		c.GitDir, linked = resolve(top, strings.TrimSpace(link)), true
 	}
 	c.Common = c.GitDir
-	if text, err := regular.Read(filepath.Join(c.GitDir, "commondir"), regular.Small); err == nil {
+	if text, err := os.ReadFile(filepath.Join(c.GitDir, "commondir")); err == nil {
 		c.Common = resolve(c.GitDir, strings.TrimSpace(string(text)))
-	}
-	for _, dir := range []string{c.GitDir, filepath.Join(c.GitDir, "info"), c.Common, filepath.Join(c.Common, "info")} {
-		if err := endless(dir); err != nil {
-			return nil, err
-		}
 	}
 	if c.settings, err = settings(ctx, c.GitDir); err != nil {
 		return nil, err
 	}
 	if linked && !c.pointsBack() || c.Common != c.GitDir && !sameFile(filepath.Dir(filepath.Dir(c.GitDir)), c.Common) {
-		return nil, unusable(fmt.Sprintf("%s names a repository that does not name it: %s", filepath.Join(top, ".git"), c.Common), "git worktree repair there, or git config core.worktree")
+		return nil, unusable(fmt.Sprintf("%s refers to a repository that does not refer back: %s", filepath.Join(top, ".git"), c.Common), "git worktree repair there, or git config core.worktree")
 	}
 	if format := c.settings["extensions.objectformat"]; format != "" && format != "sha1" {
 		return nil, unusable(top+" has "+format+" hashes, the forge has sha1", "git init --object-format=sha1 and commit the files there")
 	}
 	return c, nil
-}
-
-// endless returns an error if a folder has pipes or devices, from which git might read forever. A socket, such as that of git's own file monitor, cannot be opened.
-func endless(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil { // git says so
-		return nil
-	}
-	for _, e := range entries {
-		if e.Type().IsRegular() || e.IsDir() {
-			continue
-		}
-		file := filepath.Join(dir, e.Name())
-		if info, err := os.Stat(file); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
-			return unusable(file+" is a pipe or a device", "remove it")
-		}
-	}
-	return nil
 }
 
 // Top returns the folder with .git that encloses a folder, or "".
@@ -103,9 +78,9 @@ func resolve(from, to string) string {
 	return filepath.Join(from, to)
 }
 
-// pointsBack reports whether the repository that a .git file names is that of this folder: any file may point to a repository that is somebody else's.
+// pointsBack reports whether the repository that a .git file names is that of this folder: any file may point to another user's repository.
 func (c *Clone) pointsBack() bool {
-	if back, err := regular.Read(filepath.Join(c.GitDir, "gitdir"), regular.Small); err == nil {
+	if back, err := os.ReadFile(filepath.Join(c.GitDir, "gitdir")); err == nil {
 		return sameFile(resolve(c.GitDir, strings.TrimSpace(string(back))), filepath.Join(c.Top, ".git"))
 	}
 	tree := c.settings["core.worktree"]
@@ -118,7 +93,7 @@ func sameFile(a, b string) bool {
 	return xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
-// settings returns the configuration of a repository and its user by lower-case keys. It is data here: nothing of it is used except what lab asks for by name.
+// settings returns the configuration of a repository and its user by lower-case keys. It is data here: only values that lab reads by name are used.
 func settings(ctx context.Context, gitDir string) (map[string]string, error) {
 	c := Command{Limit: quick, Env: []string{"GIT_DIR=" + gitDir}, values: true}
 	out, err := c.Run(ctx, "config", "--list", "--show-scope", "-z")

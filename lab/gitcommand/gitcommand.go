@@ -144,7 +144,7 @@ func (c Command) environment() []string {
 	return append(env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http."+c.Remote.URL+".extraHeader", "GIT_CONFIG_VALUE_0="+header)
 }
 
-// essence returns what matters of git's message: what a server says about a rejected push, else the first fatal line, else the first.
+// essence returns the relevant part of git's message: the server's reason for a rejected push, else the first fatal line, else the first line.
 func essence(message string) string {
 	var rejected, said []string
 	for line := range strings.Lines(message) {

@@ -37,7 +37,7 @@ func list(ctx context.Context, clone *Clone, dir string) ([]string, error) {
 	c.Strict = true
 	out, err := c.Run(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil { // ignored files may be keys
-		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "unreadable", Message: "cannot list the files of " + dir, Details: []string{err.Error()}, Cure: "make them readable, git status there says more", Err: err}
+		return nil, &lab.Error{Exit: lab.ExitFailed, Code: "unreadable", Message: "cannot list the files of " + dir, Details: []string{err.Error()}, Cure: "make them readable; git status there shows details", Err: err}
 	}
 	names := slices.DeleteFunc(strings.Split(out, "\x00"), func(name string) bool { return name == "" || strings.HasSuffix(name, "/") })
 	slices.Sort(names)

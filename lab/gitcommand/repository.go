@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"homelab/lab/regular"
 )
 
 // Repository is a bare repository of lab's own, in a temporary folder.
@@ -74,7 +72,7 @@ func (r *Repository) adopt() error {
 		}
 	}
 	for to, from := range copies {
-		text, err := regular.Read(from, 0)
+		text, err := os.ReadFile(from)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -14,7 +14,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/gitcommand"
-	"homelab/lab/regular"
 )
 
 // Worktree has the files of a folder that Git lists, and no others: what is pushed, rendered, expanded and checked is the same. There are no ignored files, no empty
@@ -160,7 +159,7 @@ func (d *disk) content(n *node) (data []byte, err error) {
 			data = []byte(filepath.ToSlash(target))
 			return err
 		}
-		data, err = regular.In(root, name)
+		data, err = root.ReadFile(name)
 		return err
 	})
 	return data, err

@@ -76,7 +76,7 @@ type Forge struct {
 	Running  bool
 	Answers  bool
 	Prepared bool // its admin and repository exist
-	Admits   bool // the engine, and nobody who has not signed in
+	Admits   bool // the engine, and no anonymous users
 	Inputs   string
 	Lost     bool // its volume is gone, including unpushed commits
 }

@@ -95,10 +95,10 @@ var cases = map[string]func(d *Desired, o *Observed){
 	},
 	"node-gone": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Gone = 1 }) },
 	"certificates-end": func(_ *Desired, o *Observed) {
-		edit(o, "dev", func(c *lab.ClusterState) { c.Renew = "its certificates end on 2026-12-17" })
+		edit(o, "dev", func(c *lab.ClusterState) { c.Renew = "its certificates expire on 2026-12-17" })
 		edit(o, "prod", func(c *lab.ClusterState) {
 			makeSilent(c)
-			c.Renew = "its certificates ended on 2026-11-17"
+			c.Renew = "its certificates expired on 2026-11-17"
 			c.Fault = c.Renew
 		})
 	},

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/sandbox"
 )
 
-// Limits of a rendering. Inputs are untrusted, and nothing is measured in time, so that two machines say the same.
+// Limits of a rendering. Inputs are untrusted, and nothing is measured in time, so that results do not depend on the machine.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 32 << 20  // of files read, unpacked archives included
@@ -25,7 +25,7 @@ const (
 // total is the limit of all renderings of an estate, in renderings of maximum size.
 const total = 20
 
-const limitCure = "make it smaller: lab reads files of strangers only within limits"
+const limitCure = "make it smaller: lab limits what it renders"
 
 // limit is the error of an exceeded limit.
 type limit = sandbox.Limit

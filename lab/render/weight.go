@@ -37,7 +37,7 @@ func (s *scanner) include(name string) error {
 	w, known := s.known[name]
 	if !known {
 		if name = within(name); !isFile(s.FS, name) {
-			return nil // kustomize says so
+			return nil // kustomize reports it
 		}
 		data, err := s.ReadFile(name)
 		if err == nil {
@@ -76,7 +76,7 @@ func weigh(data []byte) (w weight, err error) {
 	w.bytes = len(data)
 	docs, err := strict.Nodes(data)
 	if err != nil {
-		return w, nil //nolint:nilerr // kustomize says what is wrong
+		return w, nil //nolint:nilerr // kustomize reports the error
 	}
 	sizes := map[*yaml.Node]int{}
 	expanded := 0
@@ -87,7 +87,7 @@ func weigh(data []byte) (w weight, err error) {
 			return w, err
 		}
 		if expanded += n; expanded > maxOutput {
-			return w, over("aliases make more than %d MiB of it", maxOutput>>20)
+			return w, over("its aliases expand to more than %d MiB", maxOutput>>20)
 		}
 	}
 	w.bytes = max(w.bytes, expanded)

@@ -324,7 +324,7 @@ func parse(document string) (o Snapshot) {
 	case err != nil:
 		o.Unreadable = "its metadata cannot be read: " + err.Error()
 	case o.Format > format:
-		o.Unreadable = fmt.Sprintf("it was saved by a newer version of lab, in format %d; this version knows %d", o.Format, format)
+		o.Unreadable = fmt.Sprintf("it was saved by a newer version of lab, in format %d; this version supports %d", o.Format, format)
 	}
 	return o
 }

@@ -107,7 +107,7 @@ type losing struct {
 	Forge bool `json:"forge"`
 }
 
-// Losing reports whether a removal of the forge has begun: nothing of others was in it, or a person agreed to lose that.
+// Losing reports whether a removal of the forge has begun: it had no content of others, or the user agreed to lose it.
 func (d *Dir) Losing() bool {
 	var l losing
 	return d.read(losingFile, &l) == nil && l.Forge

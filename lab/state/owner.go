@@ -20,7 +20,7 @@ type caller struct {
 
 func self() caller { return caller{euid: os.Geteuid(), getenv: os.Getenv, lookup: user.LookupId} }
 
-// sudoer returns the user who runs lab as root with sudo; nil if nobody does. The lab is his, not root's: otherwise there would be two states of one lab.
+// sudoer returns the user who runs lab as root with sudo; nil without sudo. The lab is that user's, not root's: otherwise one lab would have two states.
 func (c caller) sudoer() (*user.User, error) {
 	uid := c.getenv("SUDO_UID")
 	if c.euid != 0 || uid == "" || uid == "0" {
@@ -62,7 +62,7 @@ func HandOver() error {
 	return errors.Join(errs...)
 }
 
-// handOver gives a file or folder of root, with what is in it and the folders around it, to the sudoer, if it lies in a folder of his.
+// handOver gives a file or folder of root, with what is in it and the folders around it, to the sudoer, if it is in one of the sudoer's folders.
 func (c caller) handOver(path string) error {
 	uid, err := strconv.Atoi(c.getenv("SUDO_UID"))
 	gid, err2 := strconv.Atoi(c.getenv("SUDO_GID"))
@@ -76,7 +76,7 @@ func (c caller) handOver(path string) error {
 			break
 		}
 		if dir == filepath.Dir(dir) || err == nil && !info.IsDir() {
-			return nil // in no folder of his: XDG_STATE_HOME names another
+			return nil // outside of the sudoer's folders: XDG_STATE_HOME is elsewhere
 		}
 		around = append(around, dir)
 	}

@@ -15,7 +15,7 @@ import (
 // trustDir is the folder of the agreements within Root. No lab can have its name, and lab down leaves it.
 const trustDir = ".trust"
 
-// agreement is what a person has agreed to for one estate.
+// agreement is what the user has agreed to for one estate.
 type agreement struct {
 	Format int               `json:"format"`
 	Estate string            `json:"estate"` // absolute path
@@ -36,7 +36,7 @@ func agreementOf(estate string) (*Dir, string, string, error) {
 	return &Dir{Path: filepath.Join(root, trustDir)}, hex.EncodeToString(sum[:8]) + ".json", estate, nil
 }
 
-// Agreed returns the digests of what a person has agreed to for the estate in a folder. An unreadable agreement is none: lab asks again.
+// Agreed returns the digests of what the user has agreed to for the estate in a folder. An unreadable agreement counts as none: lab asks again.
 func Agreed(estate string) (map[string]bool, error) {
 	dir, name, _, err := agreementOf(estate)
 	if err != nil {

@@ -23,18 +23,18 @@ import (
 	"homelab/lab/supply/meter"
 )
 
-// Bundle is an archive that somebody made: by its own account, except for its digest.
+// Bundle describes an archive. All but the digest is unverified.
 type Bundle struct {
 	File   string
 	SHA256 string // hexadecimal, of the file
 	archive.Contents
 }
 
-// String says in one line what the bundle is.
+// String describes the bundle in one line.
 func (b Bundle) String() string {
 	text := fmt.Sprintf("%s: sha256:%s, %d images and %d charts", filepath.Base(b.File), b.SHA256, len(b.Images), len(b.Charts))
 	if b.Made.By == "" {
-		return text + ", by a lab that does not say which"
+		return text + ", by an unknown version of lab"
 	}
 	return text + ", by lab " + b.Made.By + " at " + b.Made.At.Format(time.RFC3339) + ", " + b.Made.From
 }
@@ -97,7 +97,7 @@ func Accept(ctx context.Context, o Options, file string, t Terms, p lab.Progress
 	switch {
 	case want != "" && want != b.SHA256:
 		return b, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "digest_differs", Message: filepath.Base(file) + " is not the bundle with that digest", Cure: "copy it again, or ask whoever made it",
+			Exit: lab.ExitInvalid, Code: "digest_differs", Message: filepath.Base(file) + " is not the bundle with that digest", Cure: "copy it again, or ask its author",
 			Details: []string{"wanted " + want, "found  " + b.SHA256},
 		}
 	case want != "" || signed || t.Any:
@@ -118,11 +118,11 @@ func Accept(ctx context.Context, o Options, file string, t Terms, p lab.Progress
 
 func (b Bundle) untrusted(t Terms) error {
 	e := &lab.Error{
-		Exit: lab.ExitInvalid, Code: "untrusted_bundle", Message: "nobody has trusted bundle " + filepath.Base(b.File) + " on this machine",
-		Details: []string{"whoever made it gets root on this machine: its node image runs privileged"},
+		Exit: lab.ExitInvalid, Code: "untrusted_bundle", Message: "bundle " + filepath.Base(b.File) + " is not trusted on this machine",
+		Details: []string{"its author gets root on this machine: its node image runs privileged"},
 	}
 	if t.Load != nil {
-		e.Cure = "compare its digest with the maker's, then: " + t.Load(b.SHA256, b.File)
+		e.Cure = "compare its digest with the author's, then: " + t.Load(b.SHA256, b.File)
 	}
 	return e
 }
@@ -162,7 +162,7 @@ func (b *Bundle) read(ctx context.Context, key string, p lab.Progress) (signed b
 	}
 	if err != nil {
 		return false, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "bad_signature", Message: filepath.Base(b.File) + " is not signed by that key", Cure: "ask whoever made it for bundle and signature", Err: err,
+			Exit: lab.ExitInvalid, Code: "bad_signature", Message: filepath.Base(b.File) + " is not signed by that key", Cure: "ask its author for the bundle and its signature", Err: err,
 		}
 	}
 	return true, nil

@@ -46,7 +46,7 @@ func kindDocument(c lab.Cluster) []Thing {
 }
 
 // reachable is what an address beyond loopback gives.
-const reachable = "others on the network reach it"
+const reachable = "reachable from the network"
 
 // document collects the things of one kind document.
 type document struct {
@@ -84,7 +84,7 @@ func (d *document) opaque(what, content, at string) {
 func (d *document) unquoted(words []string, at string) {
 	for _, w := range words {
 		if !plain.MatchString(w) {
-			d.opaque(fmt.Sprintf("%.40q is no name", w), w, at)
+			d.opaque(fmt.Sprintf("%.40q is not a name", w), w, at)
 		}
 	}
 }
@@ -95,9 +95,9 @@ func (d *document) node(n v1alpha4.Node, at string) {
 	}
 	d.unquoted(pairs(n.Labels), at+".labels")
 	for i, m := range n.ExtraMounts {
-		what, gives := m.HostPath+" at "+m.ContainerPath, "its files, to read and write"
+		what, gives := m.HostPath+" at "+m.ContainerPath, "read and write access to its files"
 		if m.Readonly {
-			what, gives = what+", read-only", "its files, to read"
+			what, gives = what+", read-only", "read access to its files"
 		}
 		if leads(m.HostPath) {
 			gives = everything

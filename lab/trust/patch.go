@@ -63,7 +63,7 @@ const maxPatch = 64 << 10
 // unknownKubeadm returns the first part of a kubeadm patch that lab cannot vouch for, or "".
 func unknownKubeadm(patch string) string {
 	if len(patch) > maxPatch {
-		return "too long to be read"
+		return "too long"
 	}
 	dec := yaml.NewDecoder(strings.NewReader(patch))
 	var node yaml.Node
@@ -73,7 +73,7 @@ func unknownKubeadm(patch string) string {
 	}
 	var doc map[string]any
 	if err != nil || aliased(&node) || node.Decode(&doc) != nil || !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
-		return "not one plain document"
+		return "not a single plain document"
 	}
 	kind, _ := doc["kind"].(string)
 	allowed, known := harmless[kind]
@@ -95,7 +95,7 @@ func unknownKubeadm(patch string) string {
 func (d *document) containerd(patch, at string) {
 	var doc map[string]any
 	if len(patch) > maxPatch {
-		d.opaque("too long to be read", patch, at)
+		d.opaque("too long", patch, at)
 		return
 	}
 	if _, err := toml.NewDecoder(bytes.NewReader([]byte(patch))).Decode(&doc); err != nil {

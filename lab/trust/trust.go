@@ -1,5 +1,5 @@
 // Package trust lists what an estate asks for outside of the lab's containers: files, addresses, hosts, clusters and programs of the machine and its user. An
-// estate is a stranger's until a person has agreed to that list. The package reads documents that are already loaded: no file, no host.
+// estate is untrusted until the user has agreed to that list. The package only reads documents that are already loaded.
 package trust
 
 import (
@@ -28,7 +28,7 @@ const (
 	Host    Kind = "host"    // a host that lab itself contacts
 )
 
-// Thing is something outside of the lab's containers that an estate asks for.
+// Thing is access outside of the lab's containers that an estate needs.
 type Thing struct {
 	At      lab.Position
 	Kind    Kind
@@ -48,7 +48,7 @@ func (t Thing) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// String returns the thing in one line: "cluster dev: mount /srv at /data: its files, to read and write".
+// String returns the thing in one line: "cluster dev: mount /srv at /data: read and write access to its files".
 func (t Thing) String() string {
 	s := string(t.Kind) + " " + t.What + ": " + t.Gives
 	if t.Cluster != "" {
@@ -103,7 +103,7 @@ func beyond(estate, folder string) bool {
 	return err != nil || !filepath.IsLocal(rel)
 }
 
-// hosts returns the hosts that lab asks whether they answer: those of the charts, repositories and images that it does not have.
+// hosts returns the hosts that lab probes: those of the charts, repositories and images that it does not have.
 func hosts(est *lab.Estate) []Thing {
 	var list []Thing
 	for _, a := range est.Applications {
@@ -119,20 +119,20 @@ func hosts(est *lab.Estate) []Thing {
 
 // HostOf returns the host of a repository or image as a thing; without What if lab does not contact it.
 func HostOf(address string) Thing {
-	t := Thing{Kind: Host, Gives: "lab asks it whether it answers"}
+	t := Thing{Kind: Host, Gives: "lab checks whether it responds"}
 	if scheme, host := lab.HostOf(address); scheme != "ssh" {
 		t.What = scheme + "://" + host
 	}
 	return t
 }
 
-// Set is what a person agreed to: digests of things.
+// Set is what the user agreed to: digests of things.
 type Set map[string]bool
 
 // Has reports whether a thing was agreed to.
 func (s Set) Has(t Thing) bool { return s[t.Digest()] }
 
-// Lacking returns the things that nobody agreed to yet.
+// Lacking returns the things that the user has not agreed to yet.
 func (s Set) Lacking(list []Thing) []Thing {
 	return slices.DeleteFunc(slices.Clone(list), s.Has)
 }

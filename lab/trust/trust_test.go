@@ -154,7 +154,7 @@ func TestFoldersAndHosts(t *testing.T) {
 		},
 	}))
 	want := "7: folder " + other + ": the lab's forge serves its files to the clusters\n7: folder " + filepath.Join(estate, "link") + ": the lab's forge serves its files to the clusters\n" +
-		"7: host https://charts.example.com: lab asks it whether it answers\n7: host https://ghcr.io: lab asks it whether it answers\n"
+		"7: host https://charts.example.com: lab checks whether it responds\n7: host https://ghcr.io: lab checks whether it responds\n"
 	if w := strings.Split(strings.TrimSpace(want), "\n"); !slices.Equal(slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(got), "\n"))), slices.Sorted(slices.Values(w))) {
 		t.Errorf("asks for\n%swant\n%s", got, want)
 	}

@@ -57,7 +57,7 @@ type Status struct {
 	Off          List[string]          `json:"off"`    // parts that are stopped or do not answer
 	Starts       string                `json:"starts"` // command that starts it; empty if Off is
 	OnlyInForge  OnlyInForge           `json:"only_in_forge"`
-	Untrusted    List[Thing]           `json:"untrusted"` // that the estate asks for and nobody has agreed to
+	Untrusted    List[Thing]           `json:"untrusted"` // access that the estate needs and the user has not agreed to
 }
 
 // Thing is something outside of the lab that an estate asks for.
@@ -245,12 +245,12 @@ type DoctorUndoResult struct {
 	Changes List[DoctorUndone] `json:"changes"` // the last one first
 }
 
-// DoctorUndone is a change to the machine, put back or left.
+// DoctorUndone is a change to the machine, reverted or left.
 type DoctorUndone struct {
 	What   string    `json:"what"` // path, kernel setting or names of packages
 	When   time.Time `json:"when"` // zero if unknown
 	Undone bool      `json:"undone"`
-	Note   string    `json:"note"` // why it was left, or how it was put back
+	Note   string    `json:"note"` // why it was left, or how it was reverted
 }
 
 // DiagnoseResult is `lab diagnose -o json`.

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// OnlyInForge is what others put into the forge and nothing else has: it is lost with the forge.
+// OnlyInForge is others' content that exists only in the forge, and is lost with it.
 type OnlyInForge struct {
 	Unknown      string             `json:"unknown"` // why it is not known; empty if it is
 	Commits      List[ForgeCommit]  `json:"commits"` // newest first within a branch

@@ -77,7 +77,7 @@ func complete(err error) lab.Error {
 		}
 		if e.Err != nil && !errors.As(e.Err, &problems) {
 			e.Message += ": " + e.Err.Error()
-			e.Details = slices.DeleteFunc(slices.Clone(e.Details), func(line string) bool { return line == e.Err.Error() }) // it is said
+			e.Details = slices.DeleteFunc(slices.Clone(e.Details), func(line string) bool { return line == e.Err.Error() }) // the message has it
 		}
 		if len(e.Problems) == 0 {
 			e.Problems = problems

@@ -14,7 +14,7 @@ type PlanResult struct {
 
 	Applications List[PlanApplication] `json:"applications"`  // that the estate generates, without user's own; empty for `lab down`
 	OnlyInForge  OnlyInForge           `json:"only_in_forge"` // lost with the forge; empty for `lab up`
-	Untrusted    List[Thing]           `json:"untrusted"`     // that the estate asks for and nobody has agreed to; empty for `lab down`
+	Untrusted    List[Thing]           `json:"untrusted"`     // access that the estate needs and the user has not agreed to; empty for `lab down`
 }
 
 // PlanApplication is an application in PlanResult.

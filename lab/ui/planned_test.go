@@ -28,12 +28,12 @@ applications
 }
 
 func outside() []Thing {
-	return []Thing{{Kind: "mount", Cluster: "dev", What: "/srv at /data", Gives: "its files, to read and write", File: "clusters/dev/cluster.yaml", Line: 9}}
+	return []Thing{{Kind: "mount", Cluster: "dev", What: "/srv at /data", Gives: "read and write access to its files", File: "clusters/dev/cluster.yaml", Line: 9}}
 }
 
 func TestStatusUntrusted(t *testing.T) {
-	text := statusText(Status{Lab: "demo", Untrusted: append(outside(), Thing{Kind: "host", What: "https://\x1b[2Jx", Gives: "lab asks it whether it answers", File: "a.yaml", Line: 1})}, 0, false)
-	for _, want := range []string{"\nnot trusted yet; lab up asks\n", "\n  clusters/dev/cluster.yaml:9: cluster dev: mount /srv at /data: its files, to read and write\n", "\n  a.yaml:1: host https://"} {
+	text := statusText(Status{Lab: "demo", Untrusted: append(outside(), Thing{Kind: "host", What: "https://\x1b[2Jx", Gives: "lab checks whether it responds", File: "a.yaml", Line: 1})}, 0, false)
+	for _, want := range []string{"\nnot trusted yet; lab up asks\n", "\n  clusters/dev/cluster.yaml:9: cluster dev: mount /srv at /data: read and write access to its files\n", "\n  a.yaml:1: host https://"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -45,10 +45,10 @@ func TestStatusUntrusted(t *testing.T) {
 
 func TestStatusCertificates(t *testing.T) {
 	text := statusText(Status{Lab: "demo", Clusters: StatusClusters([]lab.ClusterState{{Name: "dev", Exists: true, CertificatesEnd: time.Unix(0, 0)}, {Name: "prod"}, {Name: "stage", CertificatesEnd: time.Unix(0, 0), Renew: "it does"}})}, 0, false)
-	if !strings.Contains(text, "\ncluster stage: its certificates ended on 1970-01-01; lab up renews them\n") {
+	if !strings.Contains(text, "\ncluster stage: its certificates expired on 1970-01-01; lab up renews them\n") {
 		t.Error(text)
 	}
-	if !strings.Contains(text, "\ncluster dev: its certificates ended on 1970-01-01; lab up --recreate dev makes new ones") || strings.Contains(text, "cluster prod") {
+	if !strings.Contains(text, "\ncluster dev: its certificates expired on 1970-01-01; lab up --recreate dev issues new ones") || strings.Contains(text, "cluster prod") {
 		t.Error(text)
 	}
 }

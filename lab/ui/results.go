@@ -99,9 +99,9 @@ func (u *UI) Undone(res DoctorUndoResult) error {
 		}
 	}
 	if len(res.Changes) == 0 {
-		u.Print("nothing to put back: lab doctor --fix has recorded no change here")
+		u.Print("nothing to revert: lab doctor --fix has recorded no changes here")
 	} else if left == 0 {
-		u.Print("everything is as before lab doctor --fix")
+		u.Print("all changes of lab doctor --fix are reverted")
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ func TestEnding(t *testing.T) {
 		"prod": {CertificatesEnd: now.AddDate(1, 0, 0)}, "edge": {}, "old": {Name: "old", CertificatesEnd: now, Renew: "a step of the plan says so"},
 	}
 	want := []string{
-		"cluster dev: its certificates end on 2026-12-17; lab up --recreate dev makes new ones, and loses what is in it",
-		"cluster hub: its certificates ended on 2026-11-26; lab up --recreate hub makes new ones, and loses what is in it",
+		"cluster dev: its certificates expire on 2026-12-17; lab up --recreate dev issues new ones, and loses its contents",
+		"cluster hub: its certificates expired on 2026-11-26; lab up --recreate hub issues new ones, and loses its contents",
 	}
 	if got := s.Ending(now); !slices.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -143,7 +143,7 @@ func (s *Seen) Losses() []string {
 	return lines
 }
 
-// Ending returns a line for each cluster whose certificates have ended or soon will, and which no step renews.
+// Ending returns a line for each cluster whose certificates have expired or soon will, and which no step renews.
 func (s *Seen) Ending(now time.Time) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/state"
 )
 
-// Losing is what is lost with the forge's volume: what others put there, and nothing else has.
+// Losing is what is lost with the forge's volume: others' content that exists nowhere else.
 type Losing struct {
 	forge.Foreign
 	Unknown string // why it is not known; the rest is empty then
@@ -23,7 +23,7 @@ func (o Losing) None() bool { return o.Unknown == "" && o.Empty() }
 // String counts what is lost: "2 commits, 1 pull request".
 func (o Losing) String() string {
 	if o.Unknown != "" {
-		return "whatever others put into the forge: " + o.Unknown
+		return "unknown content of the forge: " + o.Unknown
 	}
 	var parts []string
 	for _, part := range []struct {
@@ -80,14 +80,14 @@ func commitLine(c forge.ForeignCommit) string {
 	return line
 }
 
-// Consent is a person's word for the loss of what only the forge has.
+// Consent is the user's consent to the loss of what exists only in the forge.
 type Consent struct {
 	Given bool                                                                     // on the command line
 	Ask   func(ctx context.Context, question string, loses []string) (bool, error) // nil means no
 	By    string                                                                   // command line that gives it
 }
 
-// Losing asks the forge what would be lost with it. With wake, one that is stopped or paused is started to be asked.
+// Losing returns what would be lost with the forge. With wake, a stopped or paused forge is started for that.
 func (l *Lab) Losing(ctx context.Context, wake bool) (Losing, error) {
 	s, err := l.Forge.Observe(ctx)
 	if err != nil {
@@ -131,8 +131,8 @@ func (l *Lab) losing(ctx context.Context, s forge.State, wake bool) (Losing, err
 	return Losing{Foreign: f}, nil
 }
 
-// mayLose returns an error unless nothing of others is lost with the forge, or a person agrees to it. The result is recorded: a removal that was interrupted is
-// completed without asking again for a forge that cannot be asked any more. Commits that the saved record of the forge has are in the snapshot.
+// mayLose returns an error unless nothing of others is lost with the forge, or the user agrees to it. The result is recorded: a removal that was interrupted is
+// completed without asking again, as the forge may be gone. Commits that the saved record of the forge has are in the snapshot.
 func (l *Lab) mayLose(ctx context.Context, c Consent, p lab.Progress, saved ...[]byte) error {
 	losing, err := l.Losing(ctx, !c.Given)
 	if err != nil {
@@ -150,7 +150,7 @@ func (l *Lab) mayLose(ctx context.Context, c Consent, p lab.Progress, saved ...[
 	lines := losing.Lines()
 	agreed := c.Given
 	if !agreed && c.Ask != nil {
-		if agreed, err = c.Ask(ctx, "lose what only the forge has?", lines); err != nil {
+		if agreed, err = c.Ask(ctx, "lose what exists only in the forge?", lines); err != nil {
 			return err
 		}
 	}
@@ -165,11 +165,11 @@ func (l *Lab) mayLose(ctx context.Context, c Consent, p lab.Progress, saved ...[
 
 func refusal(o Losing, by string) error {
 	e := &lab.Error{
-		Exit: lab.ExitInvalid, Code: "would_lose", Message: "only the forge has " + o.String() + " of others",
-		Cure: "to keep commits, lab git pull, or fetch them with git; to lose all of it, " + by,
+		Exit: lab.ExitInvalid, Code: "would_lose", Message: "only in the forge: " + o.String() + " of others",
+		Cure: "to keep commits, lab git pull, or fetch them with git; to discard them, " + by,
 	}
 	if o.Unknown != "" {
-		e.Message, e.Cure = "it is unknown what others put into the forge: "+o.Unknown, "lab up starts the forge; to lose what it has, "+by
+		e.Message, e.Cure = "others' content in the forge is unknown: "+o.Unknown, "lab up starts the forge; to discard its content, "+by
 		e.Details = []string{"nothing was touched"}
 		return e
 	}

@@ -20,7 +20,7 @@ func (l *Lab) RemoveSnapshots(ctx context.Context, names []string, c Consent, p 
 	return l.Snapshots.Remove(ctx, names...)
 }
 
-// mayRemove returns an error unless nothing of others is lost with the snapshots, or a person agrees to it.
+// mayRemove returns an error unless nothing of others is lost with the snapshots, or the user agrees to it.
 func (l *Lab) mayRemove(ctx context.Context, names []string, c Consent, p lab.Progress) error {
 	lines, err := l.Shelved(ctx, names...)
 	if err != nil || len(lines) == 0 {
@@ -28,7 +28,7 @@ func (l *Lab) mayRemove(ctx context.Context, names []string, c Consent, p lab.Pr
 	}
 	agreed := c.Given
 	if !agreed && c.Ask != nil {
-		if agreed, err = c.Ask(ctx, "lose what only the snapshots have?", lines); err != nil {
+		if agreed, err = c.Ask(ctx, "lose what exists only in the snapshots?", lines); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/fluxset"
-	"homelab/lab/regular"
 )
 
 // Generated lists the changed files.
@@ -39,7 +38,7 @@ func (w *Workspace) Generate() (Generated, error) {
 	defer root.Close()
 	var ps lab.Problems
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		switch have, err := regular.In(root, filepath.FromSlash(name)); {
+		switch have, err := root.ReadFile(filepath.FromSlash(name)); {
 		case errors.Is(err, fs.ErrNotExist), err == nil && fluxset.Marked(have):
 		case err != nil:
 			ps = append(ps, lab.Problem{Position: lab.Position{File: name}, Message: err.Error()})
@@ -55,7 +54,7 @@ func (w *Workspace) Generate() (Generated, error) {
 		return done, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if have, err := regular.In(root, filepath.FromSlash(name)); err == nil && string(have) == want[name] {
+		if have, err := root.ReadFile(filepath.FromSlash(name)); err == nil && string(have) == want[name] {
 			continue
 		}
 		if err := root.MkdirAll(filepath.FromSlash(path.Dir(name)), 0o755); err != nil {

@@ -7,7 +7,7 @@ import (
 	"homelab/lab/trust"
 )
 
-// Agreed returns what a person has agreed to for the lab's estate.
+// Agreed returns what the user has agreed to for the lab's estate.
 func (w *Workspace) Agreed() (trust.Set, error) {
 	dir := cmp.Or(w.Estate.Dir, w.Record.Estate)
 	if dir == "" {

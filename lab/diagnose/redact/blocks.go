@@ -19,7 +19,7 @@ type block struct {
 	name   string // of the variable
 }
 
-// blocks blackens the values of Secrets and environments, and texts of several lines under a sensitive key.
+// blocks redacts the values of Secrets and environments, and texts of several lines under a sensitive key.
 func (r *Redactor) blocks(s string) string {
 	if !strings.Contains(s, ":") || !strings.Contains(s, "\n") {
 		return s
@@ -87,7 +87,7 @@ func (r *Redactor) opens(text string, secret bool) (string, *block) {
 	return text, nil
 }
 
-// within blackens a line of a block.
+// within redacts a line of a block.
 func (r *Redactor) within(in *block, text string) string {
 	m := entry.FindStringSubmatch(text)
 	pad := text[:len(text)-len(strings.TrimLeft(text, " "))]

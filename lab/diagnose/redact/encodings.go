@@ -60,7 +60,7 @@ var (
 	percentText = regexp.MustCompile(`[\w.~+*%-]*%[0-9A-Fa-f]{2}[\w.~+*%-]*`)
 )
 
-// encoded blackens encoded texts that contain secrets when decoded.
+// encoded redacts encoded texts that contain secrets when decoded.
 func (r *Redactor) encoded(s string, depth int) string {
 	if strings.Contains(s, "%") {
 		s = percentText.ReplaceAllStringFunc(s, func(word string) string {
@@ -136,7 +136,7 @@ func (r *Redactor) hidden(word string, depth int) int {
 
 // hides reports whether a word is the base64 form of a text with secrets, or of something compressed, as a release of Helm is.
 func (r *Redactor) hides(word string, depth int) bool {
-	// Most words are names, which decode to noise: the first bytes tell.
+	// Most words are names, which decode to noise: the first bytes show that.
 	first, err := base64.RawStdEncoding.DecodeString(standard.Replace(word[:8]))
 	if err != nil || !begins(first) && !bytes.HasPrefix(first, compressed) {
 		return false

@@ -1,4 +1,4 @@
-// Package redact blackens secrets in texts: by where they stand in a structure, by their shape, and by value in every encoding once they are known.
+// Package redact redacts secrets in texts: by where they stand in a structure, by their shape, and by value in every encoding once they are known.
 //
 // A scanner such as gitleaks would know more shapes, but finds instead of replacing, decodes less, and brings sixty modules, among them archivers and a
 // runtime for WebAssembly.
@@ -15,13 +15,13 @@ import (
 // Mark replaces a secret.
 const Mark = "REDACTED"
 
-// Redactor collects secrets and blackens them. It is not safe for concurrent use.
+// Redactor collects secrets and redacts them. It is not safe for concurrent use.
 type Redactor struct {
 	known map[string]bool
 	hide  *strings.Replacer // of all that is known; nil if outdated
 }
 
-// New returns a Redactor that knows some secrets, of any length.
+// New returns a Redactor with known secrets of any length.
 func New(secrets ...string) *Redactor {
 	r := &Redactor{known: map[string]bool{}}
 	for _, s := range secrets {
@@ -36,7 +36,7 @@ func (r *Redactor) know(secret string) {
 	}
 }
 
-// Learn remembers the secrets of a file, by its structure and shapes, so that they are blackened in others, too.
+// Learn remembers the secrets of a file, by its structure and shapes, so that they are redacted in others, too.
 func (r *Redactor) Learn(name string, data []byte) { r.File(name, data) }
 
 // Environment remembers the secrets among a process's variables, "NAME=value", by their names and shapes.
@@ -72,7 +72,7 @@ var public = []string{
 
 const certificate = "-----BEGIN CERTIFICATE"
 
-// File returns a file without secrets. A JSON document is blackened by its structure, and formatted again if that changed it.
+// File returns a file without secrets. A JSON document is redacted by its structure, and formatted again if that changed it.
 func (r *Redactor) File(name string, data []byte) []byte {
 	if path.Ext(name) == ".json" {
 		if v, ok := parse(data); ok {

@@ -104,7 +104,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// What a file says is secret is blackened in others, in every encoding.
+// What a file says is secret is redacted in others, in every encoding.
 func TestKnownInEveryEncoding(t *testing.T) {
 	for name, from := range map[string]string{
 		"a Secret": `{"kind":"Secret","data":{"a":"` + b64(word) + `"}}`, "an environment": `{"env":[{"name":"COLOUR","value":"` + word + `"}]}`,

@@ -75,7 +75,7 @@ var shapes = []shape{
 // deepest bounds encodings within encodings.
 const deepest = 4
 
-// text blackens a text in which anything may stand.
+// text redacts a text in which anything may stand.
 func (r *Redactor) text(s string, depth int) string {
 	if s == "" || depth > deepest {
 		return s
@@ -95,7 +95,7 @@ func (r *Redactor) text(s string, depth int) string {
 	return r.encoded(r.byValue(s), depth)
 }
 
-// lines blackens what is known by its shape, line by line.
+// lines redacts secrets that their format reveals, line by line.
 func (r *Redactor) lines(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
@@ -153,7 +153,7 @@ func (r *Redactor) learned(secret string) {
 	}
 }
 
-// embedded blackens JSON within lines, as structured logs and printed objects have it.
+// embedded redacts JSON within lines, as structured logs and printed objects have it.
 func (r *Redactor) embedded(s string) string {
 	if !strings.Contains(s, `{"`) {
 		return s
@@ -178,7 +178,7 @@ func (r *Redactor) embedded(s string) string {
 	return strings.Join(lines, "")
 }
 
-// byValue blackens what is known, in every encoding.
+// byValue redacts known secrets in every encoding.
 func (r *Redactor) byValue(s string) string {
 	if r.hide == nil {
 		var forms []string

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tree blackens a decoded document whose place is the key of its parent, and reports whether that changed it.
+// tree redacts a decoded document whose place is the key of its parent, and reports whether that changed it.
 func (r *Redactor) tree(v any, key string) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -33,7 +33,7 @@ func (r *Redactor) tree(v any, key string) (any, bool) {
 	return v, false
 }
 
-// item blackens an element of a list: a variable of an environment is blackened whatever its name.
+// item redacts an element of a list: a variable of an environment is redacted whatever its name.
 func (r *Redactor) item(item any, list string) (any, bool) {
 	environment := strings.EqualFold(list, "env")
 	switch item := item.(type) {
@@ -56,7 +56,7 @@ func (r *Redactor) item(item any, list string) (any, bool) {
 	return r.tree(item, list)
 }
 
-// masked is what stands for the value of a variable.
+// masked replaces the value of a variable.
 func masked(value string) string {
 	if value == "" {
 		return ""
@@ -147,7 +147,7 @@ func (r *Redactor) value(v string) {
 	}
 }
 
-// document blackens a text that is a JSON or YAML document, by its structure.
+// document redacts a text that is a JSON or YAML document, by its structure.
 func (r *Redactor) document(s string) (string, bool) {
 	trimmed := strings.TrimSpace(s)
 	if strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {

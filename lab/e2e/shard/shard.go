@@ -14,7 +14,7 @@ import (
 // Size is the time of a shard on the machine of the table. With the tests that always run, it fits into 90 minutes on a machine 2.5 times slower.
 const Size = 20 * time.Minute
 
-// When says in which runs a test takes part.
+// When is in which runs a test is played.
 type When string
 
 // The values of When

@@ -143,7 +143,7 @@ func Inputs(chart lab.Chart, values map[string]any) (string, error) {
 	return helm.Inputs(chart, values)
 }
 
-// installation is the id that tells the lab's Argo CD from another one that syncs to the same cluster.
+// installation is the id that distinguishes the lab's Argo CD from another one that syncs to the same cluster.
 func installation(labName string) string { return "lab-" + labName }
 
 func (a *ArgoCD) installation() string { return installation(a.lab) }

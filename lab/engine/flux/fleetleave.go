@@ -140,7 +140,7 @@ func (f *Flux) clear(ctx context.Context) error {
 	if _, err := f.drop(ctx, repositoriesPart, []schema.GroupVersionResource{helmRepositories, kube.Secrets}, nil); err != nil {
 		return err
 	}
-	// The roots tell what is the lab's.
+	// The roots determine what is the lab's.
 	if _, err := f.drop(ctx, reconciliation.RootPart, []schema.GroupVersionResource{kustomizations, gitRepositories}, nil); err != nil {
 		return err
 	}

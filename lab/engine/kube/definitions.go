@@ -90,7 +90,7 @@ func definedBy(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	return kind
 }
 
-// claim labels the engine's own objects as the lab's, so that an interrupted removal still knows them, and removes their finalizers, which nobody handles any more.
+// claim labels the engine's own objects as the lab's, so that an interrupted removal still finds them, and removes their finalizers, which no controller handles any more.
 func (d Definitions) claim(ctx context.Context, c Clients, labName string, mine func(*unstructured.Unstructured) bool) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": nil, "labels": map[string]string{lab.LabelName: labName}}})
 	if err != nil {

@@ -51,7 +51,7 @@ func NoteNamespaces(ctx context.Context, client dynamic.Interface, in string, na
 	return Wrap("namespace "+in, err)
 }
 
-// NoteCreated adds to the note in a spoke those of the namespaces that an engine created for applications, as their field managers tell.
+// NoteCreated adds to the note in a spoke those of the namespaces that an engine created for applications, according to their field managers.
 func NoteCreated(ctx context.Context, spoke dynamic.Interface, names, managers []string) error {
 	var created []string
 	for _, name := range names {

@@ -161,7 +161,7 @@ func (r Retirement) mine(ctx context.Context, hub Clients) (func(*unstructured.U
 	}, nil
 }
 
-// removeKinds deletes the engine's objects, and its definitions that nobody else uses.
+// removeKinds deletes the engine's objects, and its definitions without other users.
 func (r Retirement) removeKinds(ctx context.Context, hub Clients, mine func(*unstructured.Unstructured) bool, p lab.Progress) error {
 	if err := await(ctx, retiredWithin, p, func(ctx context.Context) (string, error) { return r.Kinds.empty(ctx, hub, mine) }); err != nil {
 		return err

@@ -31,7 +31,7 @@ func ObjectOf(o *unstructured.Unstructured) Object {
 	return Object{o.GroupVersionKind().Group, o.GetKind(), o.GetNamespace(), o.GetName()}
 }
 
-// Origin is whose engine applied an object, as its metadata tells.
+// Origin is whose engine applied an object, according to its metadata.
 type Origin int
 
 // Origins
@@ -46,7 +46,7 @@ type Traces struct {
 	Labels, Annotations []string
 	Shared              []string // annotations that only count as the engine's on an object with other traces, and on objects owned by one
 	Managers            []string // field managers
-	// Origin tells the lab's engine from others of its type, which leave the same traces.
+	// Origin distinguishes the lab's engine from others of its type, which leave the same traces.
 	Origin func(*unstructured.Unstructured) Origin
 	// Except reports whether a kind, PLURAL.GROUP, is the engine's own; its objects keep their traces.
 	Except func(definition string) bool

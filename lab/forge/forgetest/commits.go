@@ -77,7 +77,7 @@ func (c *commits) commit(author, message string, files map[string]string) forge.
 	return forge.Commit{Hash: hex.EncodeToString(sum[:20]), Author: author, When: time.Now(), Message: message, Lab: author == "lab"}
 }
 
-// ahead returns what others changed and the working tree lacks: paths and commits, newest first.
+// ahead returns others' changes that the working tree lacks: paths and commits, newest first.
 func (c *commits) ahead(ours map[string]string) (paths []string, by []forge.Commit) {
 	for _, path := range differs(c.base(), c.files()) {
 		if !same(ours, c.files(), path) {

@@ -54,7 +54,7 @@ func (f *Fake) Foreign(ctx context.Context, tree forge.Tree, mirrors []forge.Mir
 	return all, nil
 }
 
-// foreign returns the commits of others on the branch that engines follow, of those that a working tree lacks.
+// foreign returns the commits of others on the branch that engines follow that a working tree lacks.
 func (f *Fake) foreign(tree forge.Tree) ([]forge.ForeignCommit, error) {
 	list := f.held.foreign()
 	if tree.FS == nil {

@@ -36,7 +36,7 @@ func derive(secret, what string) []byte {
 	return mac.Sum(nil)
 }
 
-// authenticated reports whether a request to the proxy is the engine's. Others are told how to authenticate.
+// authenticated reports whether a request to the proxy is the engine's. Others are challenged to authenticate.
 func (s *Server) authenticated(w http.ResponseWriter, r *http.Request) bool {
 	as := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
 	user, password, _ := as.BasicAuth()
@@ -45,6 +45,6 @@ func (s *Server) authenticated(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("Proxy-Authenticate", `Basic realm="lab"`)
-	http.Error(w, "lab: this proxy is the engine's", http.StatusProxyAuthRequired)
+	http.Error(w, "lab: this proxy is only for the engine", http.StatusProxyAuthRequired)
 	return false
 }

@@ -25,7 +25,7 @@ import (
 	"homelab/lab/supply/disk"
 )
 
-// version of the format. Version 1 lacks what Made, Image and Chart say of the origin; others are rejected.
+// version of the format. Version 1 lacks the origins in Made, Image and Chart; others are rejected.
 const version = 2
 
 // Names in the archive.
@@ -52,11 +52,11 @@ type Contents struct {
 	Charts []Chart `json:"charts"`
 }
 
-// Made says who made an archive, by their own account.
+// Made is the unverified origin of an archive.
 type Made struct {
 	By   string    `json:"by,omitempty"` // version of lab
 	At   time.Time `json:"at,omitzero"`
-	From string    `json:"from,omitempty"` // where that lab had the images from, in its words
+	From string    `json:"from,omitempty"` // the origin of that lab's images, as it described it
 }
 
 // Image is an image in an archive.
@@ -113,7 +113,7 @@ var (
 // check validates an index.
 func (x index) check() error {
 	if x.Version < 1 || x.Version > version {
-		return fmt.Errorf("it has format %d, this lab reads formats 1 to %d", x.Version, version)
+		return fmt.Errorf("it has format %d, this version of lab reads formats 1 to %d", x.Version, version)
 	}
 	if len(x.Images) > maxEntries || len(x.Charts) > maxEntries {
 		return fmt.Errorf("it names %d images and %d charts", len(x.Images), len(x.Charts))

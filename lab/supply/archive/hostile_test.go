@@ -138,7 +138,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"another format", bundle(t, edited(t, func(x *index) { x.Version = 3 })), "format 3"},
 		{"a maker that writes on the terminal", bundle(t, edited(t, func(x *index) { x.Made.By = "v1\x1b[2J" })), "not made by a lab"},
 		{"a key that is none", bundle(t, edited(t, func(x *index) { x.Images[0].Key = "../x" })), "has key"},
-		{"the key of another recipe", bundle(t, edited(t, func(x *index) { x.Images[0].Key = strings.Repeat("0", 64) })), "from recipe"},
+		{"the key of another recipe", bundle(t, edited(t, func(x *index) { x.Images[0].Key = strings.Repeat("0", 64) })), "with recipe"},
 		{"a path with ..", with(entry{name: "../escape", data: []byte("x")}), "unexpected"},
 		{"an absolute path", with(entry{name: "/etc/escape", data: []byte("x")}), "unexpected"},
 		{"a symlink", with(entry{name: "charts/x.tgz", kind: tar.TypeSymlink}), "not a plain file"},

@@ -123,7 +123,7 @@ func (w *writer) takeSmall(b Blob, r io.Reader) error {
 			return err
 		}
 		if key := inputs(data); i.Key != "" && i.Key != key {
-			return fmt.Errorf("image %s says that it was built from recipe %q, the index %q", i.Ref, key, i.Key)
+			return fmt.Errorf("image %s is labelled with recipe %q, the index has %q", i.Ref, key, i.Key)
 		}
 		if !slices.EqualFunc(diffs, i.Layers, func(d string, l Blob) bool { return d == l.Digest }) {
 			return fmt.Errorf("image %s and its configuration have different layers", i.Ref)

@@ -1,9 +1,8 @@
-// Package gosum downloads the Go modules of recipes and checks them against recorded sums, whatever GOSUMDB says.
+// Package gosum downloads the Go modules of recipes and verifies them against recorded sums, whatever GOSUMDB is.
 package gosum
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -64,49 +62,9 @@ func (s Sums) Text() []byte {
 // Of returns the sum of a module "PATH@VERSION", or "".
 func (s Sums) Of(at string) string { return s[strings.Replace(at, "@", " ", 1)] }
 
-// toolchain is the module of a Go toolchain, whose version names Go's version and the platform: "v0.0.1-go1.27.3.linux-amd64".
-const toolchain = "golang.org/toolchain"
-
-// Toolchain returns the recorded Go version, "go1.27.3", with which recipes are built on a platform ("linux-amd64"); empty if there is none.
-func (s Sums) Toolchain(platform string) string {
-	for of := range s {
-		path, version, _ := strings.Cut(of, " ")
-		if name, ok := strings.CutSuffix(strings.TrimPrefix(version, "v0.0.1-"), "."+platform); ok && path == toolchain {
-			return name
-		}
-	}
-	return ""
-}
-
-// Env returns what selects the recorded toolchain, for the environment of the go command. Its module is downloaded and checked first. The local one is used if
-// none is recorded.
-func (s Sums) Env(ctx context.Context) ([]string, error) {
-	platform := runtime.GOOS + "-" + runtime.GOARCH
-	name := s.Toolchain(platform)
-	if name == "" {
-		return nil, nil
-	}
-	if _, err := s.download(ctx, toolchain+"@v0.0.1-"+name+"."+platform, []string{"GOTOOLCHAIN=local"}); err != nil {
-		return nil, err
-	}
-	return []string{"GOTOOLCHAIN=" + name}, nil
-}
-
 // Download returns the folder of a module "PATH@VERSION" in the module cache, and downloads it if missing. A module
 // that has no recorded sum, or another one, is an error.
 func (s Sums) Download(ctx context.Context, at string) (dir string, err error) {
-	dir, err = s.download(ctx, at, nil)
-	if err == nil || !strings.Contains(err.Error(), " requires go ") {
-		return dir, err
-	}
-	env, envErr := s.Env(ctx)
-	if envErr != nil || len(env) == 0 {
-		return "", cmp.Or(envErr, err)
-	}
-	return s.download(ctx, at, env)
-}
-
-func (s Sums) download(ctx context.Context, at string, env []string) (dir string, err error) {
 	want := s.Of(at)
 	if want == "" {
 		return "", Differs(at, "no recorded sum", "")
@@ -114,7 +72,6 @@ func (s Sums) download(ctx context.Context, at string, env []string) (dir string
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", at)
 	cmd.Dir = os.TempDir() // outside any module, so that the current checkout has no influence
 	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off")
-	cmd.Env = append(cmd.Env, env...)
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -143,7 +100,7 @@ func (s Sums) download(ctx context.Context, at string, env []string) (dir string
 // Differs is the error of a module that is not the recorded one.
 func Differs(at, want, got string) error {
 	e := &lab.Error{
-		Exit: lab.ExitFailed, Code: "module_differs", Message: "module " + at + " is not the one that lab was made with",
+		Exit: lab.ExitFailed, Code: "module_differs", Message: "module " + at + " does not match the sum recorded in lab",
 		Cure: "use another GOPROXY, and remove what came from this one with `go clean -modcache`", Details: []string{"recorded " + want},
 	}
 	if got != "" {

@@ -11,17 +11,17 @@ import (
 	"homelab/lab"
 )
 
-// Check says what the content of an image or chart was, or will be, compared with.
+// Check is what the content of an image or chart was, or will be, verified against.
 type Check string
 
 const (
 	CheckPin      Check = "pin"       // the digest in pins.yaml
 	CheckRecipe   Check = "recipe"    // built on this machine from a recipe, whose modules and packages are checked
-	CheckClaim    Check = "claim"     // whoever made the bundle or mirror says from which recipe it was built
+	CheckClaim    Check = "claim"     // the recipe that the author of the bundle or mirror claims
 	CheckFirstUse Check = "first-use" // nothing but what was pulled first: pins.yaml has no digest
 )
 
-// Verdict is a check with what a person should know about it.
+// Verdict is a check with remarks for the user.
 type Verdict struct {
 	Check Check
 	Why   string // empty for CheckPin and CheckRecipe
@@ -102,7 +102,7 @@ func expected(want, unknown, key string) Verdict {
 // Differs is the error of content that is not the pinned one.
 func Differs(what, want, got string) error {
 	return &lab.Error{
-		Exit: lab.ExitFailed, Code: "digest_differs", Message: what + " is not the one that lab pins",
+		Exit: lab.ExitFailed, Code: "digest_differs", Message: what + " does not match lab's pin",
 		Cure: "take it from upstream's registry or from source, or recreate the bundle or mirror", Details: []string{"pinned " + want, "found  " + got},
 	}
 }
@@ -111,7 +111,7 @@ func Differs(what, want, got string) error {
 const separator = "\x00"
 
 // proves reports whether manifests lead from a pinned digest to an image's configuration: each must be named by the one
-// before. Whoever stores them cannot forge any.
+// before. Their storage cannot forge any.
 func proves(pinned, config string, manifests []string) bool {
 	at := slices.IndexFunc(manifests, func(m string) bool { return sum([]byte(m)) == pinned })
 	if at < 0 {
@@ -142,7 +142,7 @@ func proves(pinned, config string, manifests []string) bool {
 // keyOf returns the key of the recipe in an image's labels.
 func keyOf(config *v1.ConfigFile) string { return config.Config.Labels[lab.LabelInputs] }
 
-// claimed returns an error unless an image's labels name the recipe that a mirror says it was built from.
+// claimed returns an error unless an image's labels name the recipe that the mirror claims.
 func claimed(key string, config *v1.ConfigFile) error {
 	if key == "" || key == keyOf(config) {
 		return nil

@@ -24,7 +24,7 @@ func TestChartDigestMismatch(t *testing.T) {
 	mux.HandleFunc("/podinfo.tgz", func(w http.ResponseWriter, _ *http.Request) { w.Write(data) })
 	s := httptest.NewServer(mux)
 	defer s.Close()
-	for digest, want := range map[string]string{chart.Digest: "", "sha256:" + strings.Repeat("0", 64): "is not the one that lab pins"} {
+	for digest, want := range map[string]string{chart.Digest: "", "sha256:" + strings.Repeat("0", 64): "does not match lab's pin"} {
 		dir := t.TempDir()
 		pin := ChartPin{Name: "podinfo", Version: "6.9.2", From: s.URL, Digest: digest}
 		r, err := newRegistry(Options{Dir: dir}, Pins{Charts: []ChartPin{pin}})

@@ -35,7 +35,7 @@ type ImagePin struct {
 	Unknown   string            `yaml:"unknown,omitempty"`   // why there is no digest, or not for each platform
 
 	// Of a mirror's own pins.
-	Key       string `yaml:"key,omitempty"`       // of the recipe that whoever filled the mirror built it from
+	Key       string `yaml:"key,omitempty"`       // of the recipe that it was built from, according to the mirror
 	Manifests string `yaml:"manifests,omitempty"` // upstream's: lab.Image.Manifests
 }
 

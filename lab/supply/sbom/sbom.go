@@ -1,4 +1,4 @@
-// Package sbom says what images and charts consist of, as a CycloneDX document: the Go modules of their programs, read
+// Package sbom describes images and charts in a CycloneDX document: the Go modules of their programs, read
 // from the programs themselves, also of the images inside of node images, and the Debian packages that lab installed.
 package sbom
 

@@ -37,16 +37,16 @@ func TestTamperedModules(t *testing.T) {
 		"untouched": {func(string, gosum.Sums) {}, ""},
 		"its own module": {func(dir string, sums gosum.Sums) {
 			publish(t, dir, "example.com/hello", "v1.2.3", program(needs+"// evil\n"))
-		}, "example.com/hello@v1.2.3 is not the one"},
+		}, "example.com/hello@v1.2.3 does not match"},
 		"a module with another sum": {func(dir string, _ gosum.Sums) {
 			publish(t, dir, "example.com/dep", "v1.0.0", evil)
 		}, "checksum mismatch"},
 		"a module without a sum": {func(_ string, sums gosum.Sums) {
 			delete(sums, "example.com/dep v1.0.0")
-		}, "example.com/dep@v1.0.0 is not the one"},
+		}, "example.com/dep@v1.0.0 does not match"},
 		"a go.mod without a sum": {func(_ string, sums gosum.Sums) {
 			delete(sums, "example.com/dep v1.0.0/go.mod")
-		}, "example.com/dep@v1.0.0/go.mod is not the one"},
+		}, "example.com/dep@v1.0.0/go.mod does not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sums := goProxy(t, "example.com/hello", "v1.2.3", program(needs))

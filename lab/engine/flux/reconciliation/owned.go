@@ -132,7 +132,7 @@ func (v View) all() []kustomizev1.Kustomization {
 	return slices.AppendSeq(slices.Clone(v.Layers), maps.Values(v.Apps))
 }
 
-// Origin tells what the lab's Flux applied from what another Flux did.
+// Origin distinguishes what the lab's Flux applied from what another Flux did.
 func (v View) Origin() func(*unstructured.Unstructured) kube.Origin {
 	layers, releases := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	for _, k := range v.all() {
