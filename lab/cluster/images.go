@@ -128,7 +128,7 @@ func (k *Kind) loadArchive(ctx context.Context, cluster, node, archive string) e
 	}
 	defer f.Close()
 	_, err = k.docker.Output(ctx, f, "exec", "--privileged", "--interactive", node, "sh", "-c", importScript)
-	if !docker.Reports(err, "flag provided but not defined") {
+	if !docker.Prints(err, "flag provided but not defined") {
 		return err
 	}
 	// containerd before 1.7: import as kind does.

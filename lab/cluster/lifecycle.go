@@ -164,7 +164,7 @@ const (
 
 // alreadyRemoved reports whether the error means that the container is already removed or being removed.
 func alreadyRemoved(err error) bool {
-	return docker.Reports(err, "No such container") || docker.Reports(err, "is already in progress")
+	return errors.Is(err, docker.ErrRemoved)
 }
 
 func (k *Kind) client(name string) (kubernetes.Interface, error) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,7 +115,7 @@ func (k *Kind) nodeMark(ctx context.Context, nodes []docker.Container) Evidence 
 		}
 		text, err := k.docker.File(ctx, n.ID, markFile)
 		switch {
-		case docker.NoFile(err):
+		case errors.Is(err, docker.ErrNoFile):
 			return Evidence{Known: true}
 		case err != nil:
 			return Evidence{}

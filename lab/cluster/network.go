@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -79,11 +80,11 @@ func (k *Kind) makeNetwork(ctx context.Context, subnet string) error {
 	}
 	const attempts = 5 // as in kind
 	for attempt := range int32(attempts) {
-		if err = create("--ipv6", "--subnet", ulaSubnet(name, attempt)); err == nil || !overlaps(err) {
+		if err = create("--ipv6", "--subnet", ulaSubnet(name, attempt)); err == nil || !errors.Is(err, docker.ErrOverlaps) {
 			break
 		}
 	}
-	if noIPv6(err) {
+	if errors.Is(err, docker.ErrNoIPv6) {
 		err = create()
 	}
 	if err != nil {
@@ -161,11 +162,3 @@ func ulaSubnet(name string, attempt int32) string {
 	copy(ip[2:8], sum[2:8])
 	return netip.PrefixFrom(netip.AddrFrom16(ip), 64).String()
 }
-
-func overlaps(err error) bool {
-	return docker.Reports(err, "Pool overlaps with other one") || docker.Reports(err, "networks have overlapping")
-}
-
-// noIPv6 reports whether Docker could not set up IPv6: disabled, missing in the kernel, or without ip6tables
-// (https://github.com/kubernetes-sigs/kind/issues/1544).
-func noIPv6(err error) bool { return docker.Reports(err, "ip6tables") || docker.Reports(err, "IPv6") }

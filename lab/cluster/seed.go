@@ -152,7 +152,7 @@ func (k *Kind) makeSeed(ctx context.Context, name, node string, images []lab.Ima
 }
 
 // beingMade reports whether a seed could not be created because another process is creating it.
-func beingMade(err error) bool { return docker.Reports(err, "is already in use by container") }
+func beingMade(err error) bool { return errors.Is(err, docker.ErrNameTaken) }
 
 func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.Image) error {
 	archives, closeAll, err := archivesOf(images)
@@ -179,7 +179,7 @@ func (k *Kind) tryMakeSeed(ctx context.Context, name, node string, images []lab.
 // removeSeed removes an incomplete seed.
 func (k *Kind) removeSeed(ctx context.Context, name string) error {
 	for _, args := range [][]string{{"rm", "--force", name}, {"volume", "rm", "--force", name}} {
-		if _, err := k.docker.Output(ctx, nil, args...); err != nil && !docker.NotFound(err) && !docker.Reports(err, "is already in progress") {
+		if _, err := k.docker.Output(ctx, nil, args...); err != nil && !docker.NotFound(err) && !errors.Is(err, docker.ErrRemoved) {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (k *Kind) removeOldSeeds(ctx context.Context, node string) error {
 		return err
 	}
 	for _, name := range oldSeeds(string(out)) {
-		if _, err := k.docker.Output(ctx, nil, "volume", "rm", name); err != nil && !docker.NotFound(err) && !docker.Reports(err, "volume is in use") {
+		if _, err := k.docker.Output(ctx, nil, "volume", "rm", name); err != nil && !docker.NotFound(err) && !errors.Is(err, docker.ErrInUse) {
 			return err
 		}
 	}
@@ -286,7 +286,7 @@ func (k *Kind) plantWhole(ctx context.Context, seed string, spec Spec, images []
 		if err != nil || len(whole) > 0 { // created meanwhile
 			return nil, err
 		}
-		if _, err := k.docker.Output(ctx, nil, "volume", "rm", "--force", seed); err != nil && !docker.NotFound(err) && !docker.Reports(err, "volume is in use") {
+		if _, err := k.docker.Output(ctx, nil, "volume", "rm", "--force", seed); err != nil && !docker.NotFound(err) && !errors.Is(err, docker.ErrInUse) {
 			return nil, err
 		}
 		return nil, k.makeSeed(ctx, seed, spec.NodeRef, images, p)

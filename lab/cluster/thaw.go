@@ -14,7 +14,7 @@ import (
 //
 // With cgroup v1 a frozen process cannot die, and runc freezes a pod briefly while creating it: a node killed at that moment never exits
 // (https://github.com/opencontainers/runc/issues/2105), and the engine still reports it as running.
-func stuck(err error) bool { return docker.Reports(err, "did not receive an exit event") }
+func stuck(err error) bool { return errors.Is(err, docker.ErrNoExit) }
 
 // thawScript thaws all frozen cgroups below that of container $1, regardless of the path the engine gives it.
 const thawScript = `find /freezer -path "*$1*" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done; true' _ {} +`

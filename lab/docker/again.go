@@ -212,12 +212,6 @@ func (d *Docker) post(ctx context.Context, path string, body, into any) error {
 	return json.Unmarshal(answer, into)
 }
 
-// Pause pauses a container.
-func (d *Docker) Pause(ctx context.Context, container string) error {
-	_, err := d.Output(ctx, nil, "pause", container)
-	return err
-}
-
 // Commit creates an image from a container's file system, without volumes. A paused container stays paused.
 func (d *Docker) Commit(ctx context.Context, container, ref string) error {
 	_, err := d.Output(ctx, nil, "commit", "--pause=false", container, ref)

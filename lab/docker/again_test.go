@@ -130,7 +130,7 @@ func TestMakeRefused(t *testing.T) {
 	d, _ := fakeDocker(t, map[string]string{"answer": "HTTP/1.1 409 Conflict\r\nConnection: close\r\n\r\n{\"message\":\"the name is in use\"}"})
 	_, err := d.Make(t.Context(), Blueprint{Name: "x", Config: map[string]any{}, Host: map[string]any{}}, "saved:1")
 	var de *Error
-	if !errors.As(err, &de) || !Reports(err, "the name is in use") {
+	if !errors.As(err, &de) || !Prints(err, "the name is in use") {
 		t.Errorf("%v", err)
 	}
 }

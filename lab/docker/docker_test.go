@@ -3,9 +3,11 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +79,46 @@ func TestErrorsWithoutEngine(t *testing.T) {
 		if got := NotFound(err); got != want.absent {
 			t.Errorf("NotFound = %v: %s", got, text)
 		}
-		if got := NoFile(err); got != want.noFile {
+		if got := errors.Is(err, ErrNoFile); got != want.noFile {
 			t.Errorf("NoFile = %v: %s", got, text)
+		}
+	}
+}
+
+// The words are those of Docker 20.10 to 29.
+func TestCauses(t *testing.T) {
+	causes := []Cause{
+		ErrNotFound, ErrRemoved, ErrNameTaken, ErrInUse, ErrNoFile, ErrNotPaused, ErrNoExit, ErrOverlaps, ErrNoIPv6, ErrNoSpace, ErrCapabilities, errNoNetwork, errConnected, errNotConnected,
+	}
+	for text, want := range map[string][]Cause{
+		"Error: No such container: demo":                                                                                                        {ErrNotFound, ErrRemoved},
+		"Error response from daemon: removal of container demo is already in progress":                                                          {ErrRemoved},
+		`Conflict. The container name "/demo" is already in use by container "4711". You have to remove (or rename) that container.`:            {ErrNameTaken},
+		"Error response from daemon: remove demo: volume is in use - [4711]":                                                                    {ErrInUse},
+		"conflict: unable to remove repository reference \"a:1\" (must force) - container 47 is using its referenced image 11":                  {ErrInUse},
+		"conflict: unable to delete 4711 (cannot be forced) - image is being used by running container 11":                                      {ErrInUse},
+		"Error response from daemon: Container demo is not paused":                                                                              {ErrNotPaused},
+		"Could not kill running container 4711, cannot remove - tried to kill container, but did not receive an exit event":                     {ErrNoExit},
+		"Error response from daemon: Pool overlaps with other one on this address space":                                                        {ErrOverlaps},
+		"cannot create network 4711 (br-4711): conflicts with network 11 (br-11): networks have overlapping IPv4":                               {ErrOverlaps},
+		"Error response from daemon: could not find an available, non-overlapping IPv6 address pool among the defaults":                         {ErrNoIPv6},
+		"Failed to Setup IP tables: Unable to enable NAT rule: (iptables failed: ip6tables --wait -t nat)":                                      {ErrNoIPv6},
+		"Error processing tar file(exit status 1): write /layer.tar: no space left on device":                                                   {ErrNoSpace},
+		"OCI runtime create failed: unable to apply caps: operation not permitted: unknown":                                                     {ErrCapabilities},
+		"Error response from daemon: network lab-demo not found\nError: failed to start containers: demo":                                       {ErrNotFound, errNoNetwork},
+		"Error response from daemon: endpoint with name demo already exists in network lab-demo":                                                {errConnected},
+		"Error response from daemon: container 4711 is not connected to network lab-demo":                                                       {errNotConnected},
+		`error during connect: Get "http://vm/v1.50/volumes": dial tcp [fd00::1]:2375: connection refused, volume is in use, no such container`: nil,
+	} {
+		err := fmt.Errorf("forge: %w", &Error{Args: []string{"x"}, Stderr: text, Err: errors.New("exit status 1")})
+		var got []Cause
+		for _, c := range causes {
+			if errors.Is(err, c) {
+				got = append(got, c)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -14,10 +15,38 @@ import (
 	"homelab/lab"
 )
 
-// Arch returns the architecture of the engine, "amd64", which need not be that of lab's machine.
-func (d *Docker) Arch(ctx context.Context) (string, error) {
-	out, err := d.Output(ctx, nil, "version", "--format", "{{.Server.Arch}}")
-	return strings.TrimSpace(string(out)), err
+// LoadImage loads an image from its archive, unless present. An image without an archive must be present.
+func (d *Docker) LoadImage(ctx context.Context, image lab.Image, p lab.Progress) error {
+	id, found, err := d.ImageID(ctx, image.Ref)
+	if err != nil || found && (id == image.Digest || image.Archive == "") {
+		return err
+	}
+	if found {
+		if same, err := d.holds(ctx, image); same || err != nil {
+			return err
+		}
+	}
+	p("loading " + image.Ref)
+	f, err := os.Open(image.Archive)
+	if err != nil {
+		return fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	defer f.Close()
+	_, err = d.Output(ctx, f, "load", "--quiet")
+	return err
+}
+
+// ImageID returns the engine's id (sha256:...) of an image, or false: the digest of its configuration, or with containerd's
+// image store, the default since Docker 29, of the manifest that the engine made for it.
+func (d *Docker) ImageID(ctx context.Context, ref string) (string, bool, error) {
+	out, err := d.Output(ctx, nil, "image", "inspect", "--format", "{{.Id}}", ref)
+	if NotFound(err) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return strings.TrimSpace(string(out)), true, nil
 }
 
 // holds reports whether the engine's image of this name is the one in the archive, though its id is not the digest of a

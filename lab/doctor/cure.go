@@ -27,7 +27,7 @@ func withSpace(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		cure = "free space there"
-	case docker.Reports(err, "no space left on device"), docker.Reports(err, "No space left on device"):
+	case errors.Is(err, docker.ErrNoSpace):
 		cure = "free space where docker keeps its data (docker system df)"
 	default:
 		return err

@@ -47,11 +47,10 @@ func (d *Doctor) privileged(ctx context.Context, s seen) Check {
 		return c.silent(err)
 	}
 	err = d.probe(ctx, s.info.Architecture)
-	var de *docker.Error
 	switch {
 	case err == nil:
 		return c.ok("tried with runtime " + s.info.DefaultRuntime)
-	case errors.As(err, &de) && strings.Contains(de.Stderr, "unable to apply caps"):
+	case errors.Is(err, docker.ErrCapabilities):
 		return c.fail("refused: the host's bounding set lacks CAP_SYS_RESOURCE",
 			"lab doctor --fix registers a runtime that drops it", true)
 	case errors.Is(err, errors.ErrUnsupported):

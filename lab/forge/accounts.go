@@ -224,7 +224,7 @@ func (g *Gitea) ensureAdmin(ctx context.Context, s State) error {
 	}
 	token, err := admin("create", "--admin", "--username", g.creds.User, "--email", g.creds.User+"@"+authorHost, "--random-password",
 		"--must-change-password=false", "--access-token", "--access-token-name", name)
-	if docker.Reports(err, "already exists") { // with another password: the lab's files were lost, or its keys are new
+	if docker.Prints(err, "already exists") { // with another password: the lab's files were lost, or its keys are new
 		token, err = admin("generate-access-token", "--username", g.creds.User, "--token-name", name, "--scopes", "all", "--raw")
 	}
 	if err != nil {

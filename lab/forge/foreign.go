@@ -351,7 +351,7 @@ func (g *Gitea) Wake(ctx context.Context) (bool, error) {
 	case c.Paused():
 		err = g.docker.Unpause(ctx, g.name)
 	default:
-		if _, err := g.docker.File(ctx, g.name, appINI); docker.NoFile(err) {
+		if _, err := g.docker.File(ctx, g.name, appINI); errors.Is(err, docker.ErrNoFile) {
 			return false, nil
 		}
 		err = g.docker.Start(ctx, g.name, lab.NetworkName(g.lab))

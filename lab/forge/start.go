@@ -41,7 +41,7 @@ func (g *Gitea) Start(ctx context.Context, spec Spec, port int, p lab.Progress) 
 	for tries := conflictTries; ; tries-- {
 		err := g.start(ctx, spec, port, p)
 		// A killed run's docker command continues: its container takes the name before it can be inspected.
-		if tries == 1 || !docker.Reports(err, "is already in use by container") || lab.Sleep(ctx, conflictPause) != nil {
+		if tries == 1 || !errors.Is(err, docker.ErrNameTaken) || lab.Sleep(ctx, conflictPause) != nil {
 			return err
 		}
 	}

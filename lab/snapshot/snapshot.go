@@ -193,7 +193,7 @@ func (s *Snapshots) freeze(ctx context.Context, to Snapshot, image string, p lab
 			if !m.Running || m.Paused {
 				return nil
 			}
-			if err := s.docker.Unpause(wake, m.Name); err != nil && !docker.Reports(err, "is not paused") {
+			if err := s.docker.Unpause(wake, m.Name); err != nil && !errors.Is(err, docker.ErrNotPaused) {
 				return err
 			}
 			return nil

@@ -132,7 +132,7 @@ func (s *Snapshots) tidy(ctx context.Context) ([]Snapshot, error) {
 // stopHelper removes the helper of a killed run.
 func (s *Snapshots) stopHelper(ctx context.Context) error {
 	_, err := s.docker.Output(ctx, nil, "rm", "--force", s.images())
-	if docker.NotFound(err) || docker.Reports(err, "is already in progress") {
+	if errors.Is(err, docker.ErrRemoved) {
 		return nil
 	}
 	return err
@@ -175,8 +175,7 @@ func (s *Snapshots) removeVolume(ctx context.Context, name string) error {
 // untag untags images, which deletes them. One in use by a container stays until Clean finds it unused.
 func (s *Snapshots) untag(ctx context.Context, refs ...string) error {
 	for _, ref := range refs {
-		if _, err := s.docker.Output(ctx, nil, "image", "rm", ref); err != nil && !docker.NotFound(err) && !docker.Reports(err, "is using its referenced image") &&
-			!docker.Reports(err, "is being used by") {
+		if _, err := s.docker.Output(ctx, nil, "image", "rm", ref); err != nil && !docker.NotFound(err) && !errors.Is(err, docker.ErrInUse) {
 			return err
 		}
 	}

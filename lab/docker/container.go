@@ -1,0 +1,115 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Container is an inspected container.
+type Container struct {
+	ID      string
+	Name    string
+	Running bool      // possibly paused
+	Status  string    // created, running, paused, exited, ...
+	Started time.Time // last start, by the engine's clock; zero if never
+	ImageID string
+	Labels  map[string]string
+	// Ports maps a container port ("3000/tcp") to the host's ip:port or [ip]:port; empty unless running.
+	Ports map[string]string
+	// Published is the configured Ports, whether running or not.
+	Published map[string]string
+	// Addresses maps networks to the container's IPv4 address.
+	Addresses map[string]string
+	// Network is the network that the container was created in, connected or not.
+	Network string
+	// Volumes maps mount points to volumes.
+	Volumes map[string]string
+}
+
+// Paused reports whether the container is paused.
+func (c Container) Paused() bool { return c.Status == "paused" }
+
+// Containers lists containers in any state that match all filters ("label=k=v", "network=NAME", "name=^/NAME$").
+func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container, error) {
+	args := []string{"ps", "--all", "--quiet", "--no-trunc"}
+	for _, f := range filters {
+		args = append(args, "--filter", f)
+	}
+	out, err := d.Output(ctx, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	ids := strings.Fields(string(out))
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	out, err = d.Output(ctx, nil, append([]string{"container", "inspect"}, ids...)...)
+	if err != nil && !NotFound(err) { // one may be gone by now; the others were printed
+		return nil, err
+	}
+	var raw []struct {
+		ID, Name, Image string
+		State           struct {
+			Running   bool
+			Status    string
+			StartedAt time.Time
+		}
+		Config     struct{ Labels map[string]string }
+		HostConfig struct {
+			NetworkMode  string
+			PortBindings map[string][]struct{ HostIP, HostPort string }
+		}
+		NetworkSettings struct {
+			Ports    map[string][]struct{ HostIP, HostPort string }
+			Networks map[string]struct{ IPAddress string }
+		}
+		Mounts []struct{ Name, Destination string }
+	}
+	if err := json.Unmarshal(out, &raw); err != nil {
+		return nil, fmt.Errorf("docker container inspect: %w", err)
+	}
+	list := make([]Container, 0, len(raw))
+	for _, r := range raw {
+		c := Container{
+			ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Running: r.State.Running, Status: r.State.Status, Started: r.State.StartedAt, ImageID: r.Image,
+			Labels: r.Config.Labels, Network: r.HostConfig.NetworkMode, Ports: map[string]string{}, Published: map[string]string{}, Addresses: map[string]string{}, Volumes: map[string]string{},
+		}
+		for port, binds := range r.HostConfig.PortBindings {
+			for _, b := range binds {
+				c.Published[port] = net.JoinHostPort(b.HostIP, b.HostPort)
+			}
+		}
+		for port, binds := range r.NetworkSettings.Ports {
+			for _, b := range binds {
+				c.Ports[port] = net.JoinHostPort(b.HostIP, b.HostPort)
+			}
+		}
+		for name, n := range r.NetworkSettings.Networks {
+			c.Addresses[name] = n.IPAddress
+		}
+		for _, m := range r.Mounts {
+			if m.Name != "" {
+				c.Volumes[m.Destination] = m.Name
+			}
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// Published returns the configured ports of a network's containers, by container and port ("3000/tcp"), running or not.
+func (d *Docker) Published(ctx context.Context, network string) (map[string]map[string]string, error) {
+	list, err := d.Containers(ctx, "network="+network)
+	if err != nil {
+		return nil, err
+	}
+	ports := map[string]map[string]string{}
+	for _, c := range list {
+		ports[c.Name] = c.Published
+	}
+	return ports, nil
+}
