@@ -23,6 +23,7 @@ const module = "homelab"
 // layers are the package areas, lowest first. An area imports only lower layers, so areas of the same layer are independent. Every area must be listed.
 var layers = [][]string{
 	{"lab"},
+	{"regular"},
 	{"gitcommand"},
 	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "state", "trust", "ui"},
 	adapters,

@@ -18,6 +18,7 @@ type Estate struct {
 	Notes        Problems      // not faults, but possibly surprising
 	Waves        bool          // Argo CD applies ApplicationSets in sync waves
 	LinksOut     bool          // a repository has a symbolic link that leaves it
+	WritesBack   bool          // Argo CD Image Updater commits to repositories of the lab
 }
 
 // Generated is an Application that the estate defines.

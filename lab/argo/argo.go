@@ -19,6 +19,10 @@ const (
 	IgnoreHealth = Prefix + "ignore-healthcheck"
 )
 
+// WriteBackMethod is the annotation of an Application that says how Argo CD Image Updater keeps what it finds.
+// https://argocd-image-updater.readthedocs.io/en/stable/basics/update-methods/
+const WriteBackMethod = "argocd-image-updater.argoproj.io/write-back-method"
+
 // SecretTypeCluster is the value of SecretType on registrations of clusters.
 const SecretTypeCluster = "cluster"
 

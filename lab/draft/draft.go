@@ -17,6 +17,7 @@ import (
 	"homelab/lab/cloud"
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/estate"
+	"homelab/lab/render"
 )
 
 // Origins of a value.
@@ -92,11 +93,12 @@ type drafting struct {
 	remotes                []target // clusters that a Flux on the hub manages
 	alone                  bool     // the hub is the only cluster
 	invented               bool     // the spoke is not in the repositories
+	budget                 *render.Budget
 }
 
 // scanned returns a drafting with the documents of repositories.
 func scanned(name string, repositories []lab.Repository) (*drafting, error) {
-	d := &drafting{estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
+	d := &drafting{budget: render.NewBudget(), estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]

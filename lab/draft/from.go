@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/gitcommand"
+	"homelab/lab/render"
 	"homelab/lab/writeout"
 )
 
@@ -144,7 +145,7 @@ func ownAddress(dir string) string {
 	if err != nil {
 		return ""
 	}
-	d := &drafting{estate: &lab.Estate{Repositories: mounted}}
+	d := &drafting{budget: render.NewBudget(), estate: &lab.Estate{Repositories: mounted}}
 	if d.scan(&mounted[0]) != nil {
 		return ""
 	}

@@ -162,7 +162,7 @@ func (d *drafting) expand(r fluxroot.Root, l *lacks) fluxset.Expansion {
 		text += "---\n" + s.text()
 	}
 	return fluxset.Expand(fluxset.World{
-		FS: files{file: text}.fs(), Scope: d.scope(r.Cluster), Extra: []string{flux.SourceWatcher}, Artifacts: true,
+		FS: files{file: text}.fs(), Budget: d.budget, Scope: d.scope(r.Cluster), Extra: []string{flux.SourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.Cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {

@@ -164,7 +164,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 	}
 	own := l.ownSource(cluster, in)
 	return fluxset.World{
-		FS: l.fsys, Scope: l.fluxScope(cluster), Extra: l.estate.Hub().Engine.Extra,
+		FS: l.fsys, Budget: l.budget, Scope: l.fluxScope(cluster), Extra: l.estate.Hub().Engine.Extra,
 		Foreign: func(cluster string) bool {
 			c, _ := l.estate.Cluster(cluster)
 			return c.Provider == lab.ProviderExisting

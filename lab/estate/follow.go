@@ -286,6 +286,7 @@ func (l *loader) rootIsSynced() {
 // addObject records an object of the hub, and returns the trees that it syncs.
 func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 	kind := strict.Text(doc, "kind")
+	l.updater(doc)
 	if l.unwatched(t, file, doc) {
 		return nil
 	}

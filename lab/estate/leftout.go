@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/render"
 )
@@ -16,6 +17,7 @@ const manually = "synced manually: spec.syncPolicy.automated is not set"
 
 // leaveOut sets why lab does not wait for an Application, if so. above is the manually synced application above it.
 func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) {
+	l.writesBack(app.Metadata.Annotations[argo.WriteBackMethod])
 	switch {
 	case above != "":
 		leftout.Unsynced(g, "below "+above+", which is synced manually")

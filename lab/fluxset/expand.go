@@ -29,6 +29,7 @@ const (
 // World is the environment of Kustomizations.
 type World struct {
 	FS         fs.FS                                                          // the estate
+	Budget     *render.Budget                                                 // of all renderings of the estate, or nil
 	Scope      flux.Scope                                                     // clusters of the Kustomizations
 	Vars       func(namespace, name string) map[string]string                 // data of an existing ConfigMap or Secret; nil if unknown
 	Assumed    func(Read) map[string]string                                   // substitute for unknown data; may be nil
@@ -285,7 +286,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		x.leaveOutIncluding(app)
 	}
 	app.Path = from.place(strict.Text(doc.Node, "spec", "path"))
-	k := render.Kustomization{FS: from.FS, Path: strict.Text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
+	k := render.Kustomization{FS: from.FS, Budget: x.Budget, Path: strict.Text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
 	objects, unset, err := k.Build()
 	var invalid *render.Error
 	switch {

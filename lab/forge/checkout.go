@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/gitcommand"
+	"homelab/lab/regular"
 )
 
 // checkout is the user's Git repository around the estate. A pull is committed to it unless there is a reason not to. Neither its hooks nor its filters run.
@@ -68,7 +69,7 @@ func (c *checkout) dirty(ctx context.Context, changes []change) error {
 		return err
 	}
 	defer repo.Close()
-	index, err := os.ReadFile(c.clone.Index())
+	index, err := regular.Read(c.clone.Index(), 0)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,14 @@ package gitcommand
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"homelab/lab"
+	"homelab/lab/regular"
 )
 
 // quick bounds a command that only reads references, configuration or the index.
@@ -31,13 +33,18 @@ func Find(ctx context.Context, dir string) (*Clone, error) {
 	}
 	c := &Clone{Top: top, GitDir: filepath.Join(top, ".git")}
 	linked := false
-	if text, err := os.ReadFile(c.GitDir); err == nil {
+	if text, err := regular.Read(c.GitDir, regular.Small); err == nil {
 		link, _ := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir:")
 		c.GitDir, linked = resolve(top, strings.TrimSpace(link)), true
 	}
 	c.Common = c.GitDir
-	if text, err := os.ReadFile(filepath.Join(c.GitDir, "commondir")); err == nil {
+	if text, err := regular.Read(filepath.Join(c.GitDir, "commondir"), regular.Small); err == nil {
 		c.Common = resolve(c.GitDir, strings.TrimSpace(string(text)))
+	}
+	for _, dir := range []string{c.GitDir, filepath.Join(c.GitDir, "info"), c.Common, filepath.Join(c.Common, "info")} {
+		if err := endless(dir); err != nil {
+			return nil, err
+		}
 	}
 	if c.settings, err = settings(ctx, c.GitDir); err != nil {
 		return nil, err
@@ -49,6 +56,24 @@ func Find(ctx context.Context, dir string) (*Clone, error) {
 		return nil, unusable(top+" has "+format+" hashes, the forge has sha1", "git init --object-format=sha1 and commit the files there")
 	}
 	return c, nil
+}
+
+// endless returns an error if a folder has pipes or devices, from which git might read forever. A socket, such as that of git's own file monitor, cannot be opened.
+func endless(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil { // git says so
+		return nil
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() || e.IsDir() {
+			continue
+		}
+		file := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(file); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
+			return unusable(file+" is a pipe or a device", "remove it")
+		}
+	}
+	return nil
 }
 
 // Top returns the folder with .git that encloses a folder, or "".
@@ -80,7 +105,7 @@ func resolve(from, to string) string {
 
 // pointsBack reports whether the repository that a .git file names is that of this folder: any file may point to another user's repository.
 func (c *Clone) pointsBack() bool {
-	if back, err := os.ReadFile(filepath.Join(c.GitDir, "gitdir")); err == nil {
+	if back, err := regular.Read(filepath.Join(c.GitDir, "gitdir"), regular.Small); err == nil {
 		return sameFile(resolve(c.GitDir, strings.TrimSpace(string(back))), filepath.Join(c.Top, ".git"))
 	}
 	tree := c.settings["core.worktree"]

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"homelab/lab/regular"
 )
 
 // Repository is a bare repository of lab's own, in a temporary folder.
@@ -72,7 +74,7 @@ func (r *Repository) adopt() error {
 		}
 	}
 	for to, from := range copies {
-		text, err := os.ReadFile(from)
+		text, err := regular.Read(from, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

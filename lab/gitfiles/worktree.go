@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/gitcommand"
+	"homelab/lab/regular"
 )
 
 // Worktree has the files of a folder that Git lists, and no others: what is pushed, rendered, expanded and checked is the same. There are no ignored files, no empty
@@ -159,7 +160,7 @@ func (d *disk) content(n *node) (data []byte, err error) {
 			data = []byte(filepath.ToSlash(target))
 			return err
 		}
-		data, err = root.ReadFile(name)
+		data, err = regular.In(root, name)
 		return err
 	})
 	return data, err

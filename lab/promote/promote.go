@@ -15,6 +15,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"homelab/lab"
+	"homelab/lab/regular"
 	"homelab/lab/yamledit"
 )
 
@@ -247,7 +248,7 @@ func (p Promotion) Write(dir string) error {
 	}
 	defer root.Close()
 	for _, e := range p.Edits {
-		now, err := root.ReadFile(e.File)
+		now, err := regular.In(root, e.File)
 		if err != nil {
 			return fmt.Errorf("promote %s: %w", p.Addon, err)
 		}

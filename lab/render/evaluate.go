@@ -29,6 +29,10 @@ const (
 
 // evaluate evaluates a program within a budget. The evaluator has no limit but that of its stack, and cannot be stopped: each of its steps calls a hook, which panics
 // when the budget is spent. What it does without steps is bounded by what the program allocates; then evaluate returns, and the rest of lab with it.
+//
+// A process of lab's own with RLIMIT_AS and RLIMIT_CPU would be a harder bound, but not this one: a limit in processor seconds is a clock, so that two machines would
+// say different things; a Go program reserves more address space than it uses, so RLIMIT_AS cannot be near what an evaluation needs; neither exists on Windows and
+// macOS; and the files of a repository that is not on disk would have to be passed to it, by every program that renders, tests included.
 func evaluate(vm *jsonnet.VM, program string, b *Budget) (string, error) {
 	vm.MaxStack = maxStack
 	vm.SetTraceOut(io.Discard)

@@ -68,7 +68,7 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 	}
 	var unset []Unset
 	for i := range docs {
-		missing, err := k.substitute(&docs[i], r.read)
+		missing, err := k.substitute(&docs[i], r)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -190,8 +190,8 @@ func (k Kustomization) folder(name string) string {
 // noSubstitution is the label or annotation that disables substitution in an object.
 const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
 
-// substitute replaces the variables of an object, and returns the unset ones. files are its possible sources.
-func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Unset, error) {
+// substitute replaces the variables of an object, and returns the unset ones. The files that r read are its possible sources.
+func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error) {
 	for _, of := range []string{"labels", "annotations"} {
 		if strict.Text(doc.Node, "metadata", of, noSubstitution) == "disabled" {
 			return nil, nil
@@ -201,13 +201,19 @@ func (k Kustomization) substitute(doc *Document, files map[string][]byte) ([]Uns
 	if err != nil {
 		return nil, failed(doc.File, err)
 	}
+	if err := r.budget.expansion(string(text), k.Variables); err != nil {
+		return nil, failed(doc.File, err)
+	}
 	after, err := envsubst.Eval(string(text), func(name string) (string, bool) { return k.Variables[name], true })
 	if err != nil {
 		return nil, failed(doc.File, fmt.Errorf("substitution: %w", err))
 	}
-	missing := k.unset(*doc, files)
+	missing := k.unset(*doc, r.read)
 	if after == string(text) {
 		return missing, nil
+	}
+	if err := values([]byte(after)); err != nil {
+		return nil, failed(doc.File, err)
 	}
 	docs, problems := strict.Parse(doc.File, []byte(after))
 	if len(problems) > 0 || len(docs) != 1 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/fluxcd/pkg/envsubst"
+
 	"homelab/lab/strict"
 )
 
@@ -201,13 +203,76 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// explosions are texts of which variables make much, or take long, and whether a budget ends them.
+func explosions() map[string]string {
+	return map[string]string{
+		"many of a long one":         strings.Repeat("${big}", 300),
+		"replaced by long ones":      "${big//a/" + strings.Repeat("b", 1000) + "}",
+		"replaced by variables":      "${big//a/${big}}",
+		"replaced by many variables": "${small//s/" + strings.Repeat("${small}${big}", 100) + "}",
+		"nested":                     strings.Repeat("${none:-", 20_000) + "x" + strings.Repeat("}", 20_000),
+		"nested and never closed":    strings.Repeat("${none:-", 20_000),
+		"a pattern":                  "${big##*b}",
+		"a pattern at the end":       "${big%%b*}",
+	}
+}
+
+// Substitution is bounded before it begins, with an error that names the file.
+func TestSubstituteExplosions(t *testing.T) {
+	variables := map[string]string{"big": strings.Repeat("a", 1<<16), "small": strings.Repeat("s", 1000)}
+	for name, text := range explosions() {
+		t.Run(name, func(t *testing.T) {
+			fsys := repositoryOf(map[string]string{"a/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '" + text + "'}\n"})
+			_, _, err := Kustomization{FS: fsys, Path: "a", Variables: variables}.Build()
+			var e *Error
+			if !errors.As(err, &e) || !e.Limit || e.File != "a/a.yaml" || e.Cure != limitCure {
+				t.Fatalf("%v, want a limit", err)
+			}
+		})
+	}
+	for _, text := range []string{"${small}${small}", "${small//s/tt}", "${none:-${small}}", "${small##*b}", "$small } $${small}"} {
+		fsys := repositoryOf(map[string]string{"a/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '" + text + "'}\n"})
+		if _, _, err := (Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"small": "sss"}}).Build(); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// The budget of an estate ends what each build alone may do.
+func TestSubstituteBudget(t *testing.T) {
+	fsys := repositoryOf(map[string]string{"a/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '" + strings.Repeat("${big}", 100) + "'}\n"})
+	k := Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"big": strings.Repeat("a", 5_000)}, Budget: &Budget{files: maxFiles, bytes: 3 << 20, steps: maxSteps}}
+	for range 10 {
+		if _, _, err := k.Build(); err != nil {
+			if !Exhausted(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Error("the budget does not end")
+}
+
+// What is within the budget neither crashes nor makes more than the budget says.
 func FuzzVariables(f *testing.F) {
-	for _, s := range []string{"${a}", "${a:=b}", "${a/b/c}", "${${a}}", "${#a}", "$${", "${a:1:2}"} {
+	for _, s := range []string{"${a}", "${a:=b}", "${a/b/c}", "${${a}}", "${#a}", "$${", "${a:1:2}", "${a##*}", "${a//s/${a}${a}}"} {
 		f.Add(s)
 	}
+	for _, s := range explosions() {
+		f.Add(s)
+	}
+	variables := map[string]string{"a": "sss", "big": strings.Repeat("a", 10_000), "small": strings.Repeat("s", 100)}
 	f.Fuzz(func(t *testing.T, s string) {
 		if n := len(Variables(s)); n > strings.Count(s, "${") {
 			t.Errorf("%d variables in %q", n, s)
+		}
+		b := one(nil)
+		if b.expansion(s, variables) != nil {
+			return
+		}
+		after, err := envsubst.Eval(s, func(name string) (string, bool) { return variables[name], true })
+		if spent := maxBytes - b.bytes; err == nil && len(after) > spent+len(s) {
+			t.Errorf("%d bytes of %q, budget of %d", len(after), s, spent)
 		}
 	})
 }

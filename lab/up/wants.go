@@ -88,9 +88,9 @@ func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
 }
 
 // writes reports whether the engine commits to the forge: Flux's image automation does, with the credentials of the
-// source that it reads.
+// source that it reads, and Argo CD's Image Updater with those that Argo CD has of a repository.
 func (l *Lab) writes() bool {
-	return slices.Contains(l.Estate.Hub().Engine.Extra, flux.ImageAutomation)
+	return l.Estate.WritesBack || slices.Contains(l.Estate.Hub().Engine.Extra, flux.ImageAutomation)
 }
 
 // engineInputs returns the digest of the inputs of a cluster's engine, or observed if its chart is not available locally.

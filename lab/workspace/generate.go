@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/fluxset"
+	"homelab/lab/regular"
 )
 
 // Generated lists the changed files.
@@ -38,7 +39,7 @@ func (w *Workspace) Generate() (Generated, error) {
 	defer root.Close()
 	var ps lab.Problems
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		switch have, err := root.ReadFile(filepath.FromSlash(name)); {
+		switch have, err := regular.In(root, filepath.FromSlash(name)); {
 		case errors.Is(err, fs.ErrNotExist), err == nil && fluxset.Marked(have):
 		case err != nil:
 			ps = append(ps, lab.Problem{Position: lab.Position{File: name}, Message: err.Error()})
@@ -54,7 +55,7 @@ func (w *Workspace) Generate() (Generated, error) {
 		return done, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if have, err := root.ReadFile(filepath.FromSlash(name)); err == nil && string(have) == want[name] {
+		if have, err := regular.In(root, filepath.FromSlash(name)); err == nil && string(have) == want[name] {
 			continue
 		}
 		if err := root.MkdirAll(filepath.FromSlash(path.Dir(name)), 0o755); err != nil {

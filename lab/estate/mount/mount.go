@@ -16,6 +16,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/bridge"
 	"homelab/lab/gitfiles"
+	"homelab/lab/regular"
 )
 
 // Mounts are the mounted repositories of an estate, in folders relative to it.
@@ -158,17 +159,19 @@ func mirrorName(others []lab.Repository, key string) string {
 
 // branchOf returns the branch that is checked out in a repository, or main if unknown.
 func branchOf(r lab.Repository) string {
-	files := r.FS // an estate in memory has its clones, too
-	if r.Path != "" {
-		files = os.DirFS(r.Path)
+	read := func(name string) ([]byte, error) { // an estate in memory has its clones, too
+		if r.Path == "" {
+			return fs.ReadFile(r.FS, name)
+		}
+		return regular.Read(filepath.Join(r.Path, filepath.FromSlash(name)), regular.Small)
 	}
-	head, err := fs.ReadFile(files, ".git/HEAD")
-	if link, lerr := fs.ReadFile(files, ".git"); err != nil && lerr == nil && r.Path != "" { // a work tree or submodule
+	head, err := read(".git/HEAD")
+	if link, lerr := read(".git"); err != nil && lerr == nil && r.Path != "" { // a work tree or submodule
 		if dir, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir: "); ok {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(r.Path, dir)
 			}
-			head, err = os.ReadFile(filepath.Join(dir, "HEAD"))
+			head, err = regular.Read(filepath.Join(dir, "HEAD"), regular.Small)
 		}
 	}
 	if branch, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/"); ok && err == nil {

@@ -3,6 +3,7 @@ package gosum
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -62,9 +64,49 @@ func (s Sums) Text() []byte {
 // Of returns the sum of a module "PATH@VERSION", or "".
 func (s Sums) Of(at string) string { return s[strings.Replace(at, "@", " ", 1)] }
 
+// toolchain is the module of a Go toolchain, whose version names Go's version and the platform: "v0.0.1-go1.27.3.linux-amd64".
+const toolchain = "golang.org/toolchain"
+
+// Toolchain returns the recorded Go version, "go1.27.3", with which recipes are built on a platform ("linux-amd64"); empty if there is none.
+func (s Sums) Toolchain(platform string) string {
+	for of := range s {
+		path, version, _ := strings.Cut(of, " ")
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(version, "v0.0.1-"), "."+platform); ok && path == toolchain {
+			return name
+		}
+	}
+	return ""
+}
+
+// Env returns what selects the recorded toolchain, for the environment of the go command. Its module is downloaded and checked first. The local one is used if
+// none is recorded.
+func (s Sums) Env(ctx context.Context) ([]string, error) {
+	platform := runtime.GOOS + "-" + runtime.GOARCH
+	name := s.Toolchain(platform)
+	if name == "" {
+		return nil, nil
+	}
+	if _, err := s.download(ctx, toolchain+"@v0.0.1-"+name+"."+platform, []string{"GOTOOLCHAIN=local"}); err != nil {
+		return nil, err
+	}
+	return []string{"GOTOOLCHAIN=" + name}, nil
+}
+
 // Download returns the folder of a module "PATH@VERSION" in the module cache, and downloads it if missing. A module
 // that has no recorded sum, or another one, is an error.
 func (s Sums) Download(ctx context.Context, at string) (dir string, err error) {
+	dir, err = s.download(ctx, at, nil)
+	if err == nil || !strings.Contains(err.Error(), " requires go ") {
+		return dir, err
+	}
+	env, envErr := s.Env(ctx)
+	if envErr != nil || len(env) == 0 {
+		return "", cmp.Or(envErr, err)
+	}
+	return s.download(ctx, at, env)
+}
+
+func (s Sums) download(ctx context.Context, at string, env []string) (dir string, err error) {
 	want := s.Of(at)
 	if want == "" {
 		return "", Differs(at, "no recorded sum", "")
@@ -72,6 +114,7 @@ func (s Sums) Download(ctx context.Context, at string) (dir string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", at)
 	cmd.Dir = os.TempDir() // outside any module, so that the current checkout has no influence
 	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off")
+	cmd.Env = append(cmd.Env, env...)
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -62,6 +62,9 @@ func (r *Recipes) newKey(c *Component) (string, error) {
 		}
 		write(h, string(data))
 	}
+	if c.Kind == KindPrograms && r.Go != "" {
+		write(h, "go "+r.Go)
+	}
 	if c.Own {
 		if err := writeOwn(h, c.Module); err != nil {
 			return "", err

@@ -20,7 +20,7 @@ import (
 // Parse reads recipes strictly. The error is lab.Problems with lines.
 func Parse(file string, data []byte) (*Recipes, error) {
 	r := Recipes{arch: runtime.GOARCH}
-	var problems lab.Problems
+	data, problems := expand(file, data)
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&r); err != nil && !errors.Is(err, io.EOF) {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,13 +71,17 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 
+	env, err := b.sums.Env(ctx)
+	if err != nil {
+		return store.Meta{}, err
+	}
 	src := work
 	prepare := func() error {
 		say("downloading " + c.Name)
 		if src, err = b.sums.Download(ctx, c.at()); err != nil {
 			return err
 		}
-		return b.prepare(ctx, c, src, work)
+		return b.prepare(ctx, c, src, work, env)
 	}
 	if c.Own {
 		err = copyOwn(c.Module, work)
@@ -91,7 +96,7 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 		say("compiling " + c.Name)
 		start := time.Now()
 		defer func() { took = time.Since(start) }()
-		cpu, err = b.compile(ctx, c, src, work, dir)
+		cpu, err = b.compile(ctx, c, src, work, dir, env)
 		return err
 	}
 	if err := b.builds.do(ctx, b.recipes.index(c.Name), compile); err != nil {
@@ -103,11 +108,11 @@ func (b *Builder) programs(ctx context.Context, c *Component, dir string, say fu
 // prepare writes the wrapper module and downloads its dependencies, so that the compiler does not wait for the network.
 // The go command adds sums that are missing to go.sum, from the checksum database or, without one, from what it was
 // served: such a module is an error.
-func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) error {
+func (b *Builder) prepare(ctx context.Context, c *Component, src, work string, env []string) error {
 	if len(c.Packages) == 0 {
 		return nil
 	}
-	sums, err := b.resolve(ctx, c, src, work)
+	sums, err := b.resolve(ctx, c, src, work, env)
 	if err != nil {
 		return err
 	}
@@ -124,7 +129,8 @@ func (b *Builder) prepare(ctx context.Context, c *Component, src, work string) e
 }
 
 // resolve writes go.mod and go.sum and returns the sums that dependencies are checked against.
-func (b *Builder) resolve(ctx context.Context, c *Component, src, work string) (gosum.Sums, error) {
+func (b *Builder) resolve(ctx context.Context, c *Component, src, work string, env []string) (gosum.Sums, error) {
+	env = append(env, b.goEnv(c, "mod")...)
 	upstream, err := os.ReadFile(filepath.Join(src, "go.mod"))
 	if err != nil {
 		return nil, err
@@ -153,7 +159,7 @@ func (b *Builder) resolve(ctx context.Context, c *Component, src, work string) (
 		if len(versions) == 0 {
 			break
 		}
-		graph, err := run(ctx, work, b.goEnv(c, "mod"), "go", "mod", "graph")
+		graph, err := run(ctx, work, env, "go", "mod", "graph")
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +170,7 @@ func (b *Builder) resolve(ctx context.Context, c *Component, src, work string) (
 		excluded = append(excluded, more...)
 	}
 	args := append([]string{"list", "-deps", "-f", "{{if .DepsErrors}}{{.ImportPath}}{{end}}", "-tags", strings.Join(c.Tags, " ")}, c.packages()...)
-	_, err = run(ctx, work, b.goEnv(c, "mod"), "go", args...)
+	_, err = run(ctx, work, env, "go", args...)
 	return sums, err
 }
 
@@ -206,7 +212,7 @@ func (b *Builder) versions(ctx context.Context, c *Component) (map[string]string
 func (c *Component) at() string { return c.Module + "@" + c.Version }
 
 // compile returns the CPU time.
-func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string) (time.Duration, error) {
+func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir string, env []string) (time.Duration, error) {
 	var total time.Duration
 	for program, file := range c.C {
 		args := []string{"-Os", "-static", "-s", "-o", filepath.Join(dir, program), filepath.Join(src, filepath.FromSlash(file))}
@@ -224,7 +230,7 @@ func (b *Builder) compile(ctx context.Context, c *Component, src, work, dir stri
 		"-ldflags", strings.Join(append([]string{"-s -w"}, c.LDFlags...), " "),
 		"-tags", strings.Join(c.Tags, " "), "-o", dir + string(filepath.Separator),
 	}
-	_, cpu, err := measured(ctx, work, b.goEnv(c, "readonly"), "go", append(args, c.packages()...)...)
+	_, cpu, err := measured(ctx, work, append(env, b.goEnv(c, "readonly")...), "go", append(args, c.packages()...)...)
 	return total + cpu, err
 }
 
@@ -245,7 +251,7 @@ func (b *Builder) goEnv(c *Component, mod string) []string {
 func (c *Component) packages() []string {
 	list := make([]string, len(c.Packages))
 	for i, p := range c.Packages {
-		list[i] = path.Join(c.Module, p)
+		list[i] = path.Join(cmp.Or(c.Path, c.Module), p)
 	}
 	return list
 }

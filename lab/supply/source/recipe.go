@@ -28,7 +28,9 @@ const (
 
 // Recipes are all components, in the order in which `lab up` needs them.
 type Recipes struct {
-	Components []*Component `yaml:"components"`
+	Go         string            `yaml:"go"`       // version of the Go toolchain that compiles them; its modules have recorded sums
+	Versions   map[string]string `yaml:"versions"` // of what placeholders name
+	Components []*Component      `yaml:"components"`
 
 	arch string // of the container engine, for which images are built
 	keys map[string]string
@@ -43,6 +45,7 @@ type Component struct {
 
 	// Programs.
 	Module   string            `yaml:"module" json:"module,omitempty"`
+	Path     string            `yaml:"path" json:"path,omitempty"`         // that the module declares, if another: the programs' import path
 	Own      bool              `yaml:"own" json:"own,omitempty"`           // lab's own, embedded source
 	Packages []string          `yaml:"packages" json:"packages,omitempty"` // ./cmd/x, relative to the module
 	CGO      bool              `yaml:"cgo" json:"cgo,omitempty"`

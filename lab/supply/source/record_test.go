@@ -20,6 +20,9 @@ var record = flag.Bool("record", false, "write the sums of all recipes' modules,
 func modules(t *testing.T, r *Recipes) []string {
 	t.Helper()
 	var list []string
+	if r.Go != "" {
+		list = []string{"golang.org/toolchain@v0.0.1-go" + r.Go + ".linux-amd64", "golang.org/toolchain@v0.0.1-go" + r.Go + ".linux-arm64"}
+	}
 	for _, c := range r.Components {
 		if c.Kind == KindPrograms && !c.Own {
 			list = append(list, c.at())
@@ -67,8 +70,12 @@ func writeSums(t *testing.T, r *Recipes) {
 	t.Setenv("GONOSUMDB", "")
 	t.Setenv("GOPRIVATE", "")
 	sums := gosum.Sums{}
+	env := []string{"GOTOOLCHAIN=local"}
+	if r.Go != "" {
+		env = []string{"GOTOOLCHAIN=go" + r.Go}
+	}
 	for _, at := range modules(t, r) {
-		out, err := run(t.Context(), t.TempDir(), []string{"GOWORK=off"}, "go", "mod", "download", "-json", at)
+		out, err := run(t.Context(), t.TempDir(), append(env, "GOWORK=off"), "go", "mod", "download", "-json", at)
 		var got struct{ Sum, GoModSum string }
 		if err == nil {
 			err = json.Unmarshal(out, &got)
@@ -95,7 +102,7 @@ func writeSums(t *testing.T, r *Recipes) {
 				t.Fatal(err)
 			}
 			work := t.TempDir()
-			known, err := b.resolve(t.Context(), c, src, work)
+			known, err := b.resolve(t.Context(), c, src, work, env)
 			if err != nil {
 				t.Fatalf("%s: %v", c.Name, err)
 			}
