@@ -85,7 +85,7 @@ func (d *Docker) end(client *os.Process, mark string) error {
 			return err // nil while it pulls an image, which ends with the client
 		}
 		return &lab.Error{
-			Exit: lab.ExitFailed, Code: "helper", Message: "container " + ids[0] + ", which lab started, does not end", Cure: "docker rm --force " + strings.Join(ids, " "), Err: err,
+			Exit: lab.ExitFailed, Code: "helper", Message: "container " + ids[0] + ", which lab started, does not end", Cure: lab.Quote(append([]string{"docker", "rm", "--force"}, ids...)...), Err: err,
 		}
 	}
 }
