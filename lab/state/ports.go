@@ -1,10 +1,12 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"homelab/lab"
 )
@@ -16,22 +18,23 @@ type Ports struct {
 	Address string `json:"argocdAddress,omitempty"` // that Engine is published on; empty for 127.0.0.1
 }
 
-// FreePort returns prefer if it is free on 127.0.0.1 and not in taken, else the next free port.
+// FreePort returns prefer if it is free on both loopback addresses and not in taken, else the next free port.
 func FreePort(prefer int, taken ...int) (int, error) {
 	for port := prefer; port < prefer+200; port++ {
-		if slices.Contains(taken, port) {
-			continue
+		if !slices.Contains(taken, port) && free("127.0.0.1", port) && free("::1", port) {
+			return port, nil
 		}
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("port %d: %w", port, err)
-		}
-		return port, nil
 	}
-	return 0, &lab.Error{Exit: lab.ExitFailed, Code: "no_port", Message: fmt.Sprintf("no free port from %d to %d on 127.0.0.1", prefer, prefer+199)}
+	return 0, &lab.Error{Exit: lab.ExitFailed, Code: "no_port", Message: fmt.Sprintf("no free port from %d to %d on 127.0.0.1 and ::1", prefer, prefer+199)}
+}
+
+// free reports whether nothing listens on a port of an address, which this machine may not have.
+func free(address string, port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err != nil {
+		return address == "::1" && !errors.Is(err, syscall.EADDRINUSE)
+	}
+	return l.Close() == nil
 }
 
 // TakenPorts returns the ports of all labs, running or not.

@@ -253,15 +253,18 @@ func TestUnwritableFolder(t *testing.T) {
 }
 
 func TestFreePort(t *testing.T) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	busy := l.Addr().(*net.TCPAddr).Port
-	got, err := FreePort(busy, busy+1)
-	if err != nil || got == busy || got == busy+1 {
-		t.Errorf("got %d, %v with %d busy and %d taken", got, err, busy, busy+1)
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Logf("%s: %v", address, err) // no IPv6
+			continue
+		}
+		defer l.Close()
+		busy := l.Addr().(*net.TCPAddr).Port
+		got, err := FreePort(busy, busy+1)
+		if err != nil || got == busy || got == busy+1 {
+			t.Errorf("got %d, %v with %s busy and %d taken", got, err, l.Addr(), busy+1)
+		}
 	}
 }
 
