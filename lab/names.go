@@ -61,11 +61,6 @@ func FluxRootFile(cluster string) string {
 // ClusterFile returns the path of a cluster's document within an estate.
 func ClusterFile(cluster string) string { return path.Join(ClustersDir, cluster, "cluster.yaml") }
 
-// EnvironmentFile returns the path of an environment's document within an estate.
-func EnvironmentFile(env string) string {
-	return path.Join(EnvironmentsDir, env, "environment.yaml")
-}
-
 // EnableLabel returns the registration label that enables ("true") or disables ("false") an addon.
 func EnableLabel(addon string) string { return "enable_" + AddonKey(addon) }
 

@@ -91,47 +91,6 @@ func registrations(t *testing.T, archive *txtar.Archive) []lab.Registration {
 	return regs
 }
 
-func TestDiff(t *testing.T) {
-	want := lab.Registration{
-		Labels: map[string]lab.Value{"enable_podinfo": {Value: "true"}, "cloud": {Value: "aws"}, "example.com/tier": {Value: "a"}},
-		Annotations: map[string]lab.Value{
-			"aws_region": {Value: "eu-central-1"}, "addons_repo_basepath": {Value: ""}, "same": {Value: "x"},
-			"new": {Value: "y"},
-		},
-	}
-	labels := map[string]string{"cloud": "aws", "enable_old": "true", "argocd.argoproj.io/secret-type": "cluster", "lab.homelab/name": "homelab"}
-	annotations := map[string]string{
-		"aws_region": "eu-west-1", "same": "x", "gone": "", "managed-by": "argocd.argoproj.io",
-		"kubectl.kubernetes.io/last-applied-configuration": "{}",
-	}
-	got := bridge.Diff(labels, annotations, want)
-	expect := []string{
-		"label enable_old: true -> (none)",
-		"label enable_podinfo: (none) -> true",
-		"label example.com/tier: (none) -> a",
-		`annotation addons_repo_basepath: (none) -> ""`,
-		"annotation aws_region: eu-west-1 -> eu-central-1",
-		`annotation gone: "" -> (none)`,
-		"annotation new: (none) -> y",
-	}
-	if !slices.Equal(got, expect) {
-		t.Errorf("diff:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(expect, "\n"))
-	}
-
-	// Written values equal the wanted ones.
-	for k, v := range want.Labels {
-		labels[k] = v.Value
-	}
-	for k, v := range want.Annotations {
-		annotations[k] = v.Value
-	}
-	delete(labels, "enable_old")
-	delete(annotations, "gone")
-	if again := bridge.Diff(labels, annotations, want); len(again) > 0 {
-		t.Errorf("after writing it: %v", again)
-	}
-}
-
 func TestServer(t *testing.T) {
 	for want, c := range map[string]lab.Cluster{
 		"https://kubernetes.default.svc":               {Name: "hub", Role: lab.RoleHub, ControlPlanes: 1},

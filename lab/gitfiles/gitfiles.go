@@ -42,9 +42,6 @@ func Open(dir string) (*Clone, error) {
 	return &Clone{repo: repo}, nil
 }
 
-// Of wraps an open repository.
-func Of(repo *git.Repository) *Clone { return &Clone{repo: repo} }
-
 // Prefixes of references.
 const (
 	heads  = "refs/heads/"

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/crypto/bcrypt"
-
 	"homelab/lab"
 	"homelab/lab/engine/helm"
 )
@@ -18,7 +16,7 @@ type Settings struct {
 	Namespace     string    // of Argo CD; "" means Namespace
 	Image         lab.Image // Argo CD
 	Redis         lab.Image
-	PasswordHash  string   // from HashPassword; kept by the caller, as each new hash changes the values
+	PasswordHash  string   // bcrypt; kept by the caller, as each new hash changes the values
 	WebhookSecret string   // signs the forge's webhooks
 	NodePort      int      // of Argo CD's server on the hub; 0 means DefaultNodePort
 	URL           string   // user-facing URL of Argo CD, "http://127.0.0.1:8080"
@@ -29,12 +27,6 @@ type Settings struct {
 
 // DefaultNodePort is the default node port of Argo CD's server.
 const DefaultNodePort = 30080
-
-// HashPassword returns the bcrypt hash of Argo CD's admin password. Each call returns a different one.
-func HashPassword(password string) (string, error) {
-	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
-	return string(h), err
-}
 
 // Values returns lab's values for the argo-cd chart of the Argo project, with over merged on top: maps by key, other values replaced; a null removes lab's
 // value, so that the chart's default applies.
