@@ -19,6 +19,7 @@ import (
 // Reading any manifest terminates, and positions are inside the file.
 func FuzzManifests(f *testing.F) {
 	golden.Seed(f, "testdata/broken/*.txtar", "testdata/base.txtar")
+	golden.Hostile(f, "../appset/testdata/hostile/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		lines := golden.Lines(data)
 		docs, problems := strict.Parse("addons/x/applicationset.yaml", data)

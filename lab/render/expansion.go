@@ -36,14 +36,18 @@ func (b *Budget) expansion(text string, variables map[string]string) error {
 		size, argument := float64(len(variables[name])), inner[len(name):]
 		made += size
 		switch {
-		case strings.HasPrefix(argument, "/"):
+		case strings.HasPrefix(argument, "/"), strings.HasPrefix(argument, "#"), strings.HasPrefix(argument, "%"):
+			operator := argument[0]
 			argument, _, _ = strings.Cut(argument, "}")
-			made += size * float64(len(argument))
+			length := float64(len(argument))
 			if strings.Contains(argument, "$") {
-				made += size * all * float64(longest)
+				length += all * float64(longest)
 			}
-		case strings.HasPrefix(argument, "#"), strings.HasPrefix(argument, "%"): // a pattern is tried at every place
-			steps += size * size / squaresAStep
+			if operator == '/' {
+				made += size * length
+			} else { // a pattern is tried at every place, of every part
+				steps += size * size * length / squaresAStep
+			}
 		}
 	}
 	if made > maxOutput {

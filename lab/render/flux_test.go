@@ -214,6 +214,8 @@ func explosions() map[string]string {
 		"nested and never closed":    strings.Repeat("${none:-", 20_000),
 		"a pattern":                  "${big##*b}",
 		"a pattern at the end":       "${big%%b*}",
+		"a long pattern":             "${small##" + strings.Repeat("*s", 300) + "b}",
+		"a pattern of variables":     "${small##${small}${small}${big}}",
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate/document"
+	"homelab/lab/golden"
 	"homelab/lab/trust"
 )
 
@@ -168,6 +169,7 @@ func FuzzKindDocument(f *testing.F) {
 			f.Add(archive.Files[0].Data)
 		}
 	}
+	golden.Hostile(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, thing := range trust.Of(&lab.Estate{Clusters: []lab.Cluster{{Name: "dev", File: "x", Kind: data}}}) {
 			if thing.What == "" || thing.Gives == "" || thing.At.File == "" || len(thing.Digest()) != 64 {

@@ -11,6 +11,7 @@ import (
 // Reading any document terminates, and positions are inside the file.
 func FuzzDocuments(f *testing.F) {
 	golden.Seed(f, "../testdata/broken/*.txtar", "../testdata/base.txtar")
+	golden.Hostile(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		lines := golden.Lines(data)
 		c, problems := Cluster("clusters/dev/cluster.yaml", data, "/estate")
