@@ -22,7 +22,8 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9._/=-]*$`)
 func kindDocument(c lab.Cluster) []Thing {
 	d := document{cluster: c}
 	var doc v1alpha4.Cluster
-	if err := yaml.Unmarshal(c.Kind, &doc); err != nil {
+	var node yaml.Node
+	if err := yaml.Unmarshal(c.Kind, &node); err != nil || repeats(&node) || len(node.Content) > 0 && node.Decode(&doc) != nil {
 		d.add(Patch, "a kind document that cannot be read", everything, "")
 		return d.things
 	}

@@ -72,7 +72,7 @@ func unknownKubeadm(patch string) string {
 		return ""
 	}
 	var doc map[string]any
-	if err != nil || aliased(&node) || node.Decode(&doc) != nil || !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
+	if err != nil || repeats(&node) || node.Decode(&doc) != nil || !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
 		return "not a single plain document"
 	}
 	kind, _ := doc["kind"].(string)
@@ -165,7 +165,16 @@ func matches(patterns []string, path []string) bool {
 // argument matches values of kubelet's arguments that remain one argument: they pass through a line of words.
 var argument = regexp.MustCompile(`^[A-Za-z0-9._/=:,<%+-]*$`)
 
-// aliased reports whether a document repeats parts of itself, which can grow beyond measure.
-func aliased(n *yaml.Node) bool {
-	return n.Kind == yaml.AliasNode || n.Tag == "!!merge" || slices.ContainsFunc(n.Content, aliased)
+// repeats reports whether a document repeats parts of itself, which can grow beyond measure, or keys: the decoder compares each with all others, and reports each pair.
+func repeats(n *yaml.Node) bool {
+	keys := map[string]bool{}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if key := n.Content[i]; key.Kind == yaml.ScalarNode {
+			if keys[key.Value] {
+				return true
+			}
+			keys[key.Value] = true
+		}
+	}
+	return n.Kind == yaml.AliasNode || n.Tag == "!!merge" || slices.ContainsFunc(n.Content, repeats)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,20 @@ func TestFoldersAndHosts(t *testing.T) {
 		"7: host https://charts.example.com: lab checks whether it responds\n7: host https://ghcr.io: lab checks whether it responds\n"
 	if w := strings.Split(strings.TrimSpace(want), "\n"); !slices.Equal(slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(got), "\n"))), slices.Sorted(slices.Values(w))) {
 		t.Errorf("asks for\n%swant\n%s", got, want)
+	}
+}
+
+// Keys that repeat would be compared with one another: 13,000 of them make gigabytes of errors.
+func TestRepeatedKeys(t *testing.T) {
+	many := strings.Repeat("a: 1\n", 12_000)
+	for name, kind := range map[string]string{"document": many, "patch": "kubeadmConfigPatches:\n- |\n  " + strings.ReplaceAll(many, "\n", "\n  ")} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		things := trust.Of(&lab.Estate{Clusters: []lab.Cluster{{Name: "dev", File: "x", Kind: []byte(kind)}}})
+		runtime.ReadMemStats(&after)
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; len(things) != 1 || made > 100 {
+			t.Errorf("%s: %+v, %d MiB allocated", name, things, made)
+		}
 	}
 }
 
