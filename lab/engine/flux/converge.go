@@ -30,7 +30,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 	if err == nil && !want.Changed && len(s.judge(want, nil)) == 0 {
 		return s.applications(), nil
 	}
-	asks, loops := askers{}, workload.Loops{}
+	asks, loops, logins := askers{}, workload.Loops{}, map[string]bool{}
 	reported := ""
 	progress := func(line string) {
 		if line != reported {
@@ -51,7 +51,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 			if loops.Look(len(left), func() *workload.Loop { return s.loop(ctx, left, &loops) }) != nil {
 				return s.applications(), notConverged(ctx, s, want, left, time.Since(start), nil)
 			}
-			err = asks.look(ctx, s)
+			err = errors.Join(s.follow(ctx, logins), asks.look(ctx, s))
 		} else if ctx.Err() == nil {
 			progress(words.Clip("the hub does not answer: "+root(err).Error(), words.Width))
 		}
@@ -59,6 +59,18 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 			return s.applications(), notConverged(ctx, s, want, s.judge(want, asks), time.Since(start), err)
 		}
 	}
+}
+
+func (s scene) follow(ctx context.Context, logins map[string]bool) error {
+	for _, one := range s {
+		if one.silent != nil {
+			continue
+		}
+		if err := one.flux.follow(ctx, one.View, logins); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s scene) noteNamespaces(ctx context.Context) error {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/engine/flux/reconciliation"
@@ -15,10 +18,11 @@ import (
 
 const mirrorsPart = "mirrors"
 
-// access are the fields of a GitRepository that are about upstream's server: how to log in, whose commits to trust, what else to fetch. A mirror has none of it.
-var access = []string{"secretRef", "provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"}
+// access are the fields of a GitRepository that are about upstream's server: how to log in, whose commits to trust, what else to fetch. A mirror has none of it,
+// but a Secret of its own.
+var access = []string{"provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"}
 
-// mirrorsName returns the name of the cluster-scoped policy and its binding.
+// mirrorsName returns the name of the cluster-scoped policy and its binding, and of the Secrets with the mirrors' login.
 func (f *Flux) mirrorsName() string { return "lab-" + f.lab + "-mirrors" }
 
 // mirrors returns the policy that redirects sources to the forge's mirrors, if there are any: GitRepositories of a foreign repository have upstream's addresses, at
@@ -42,6 +46,7 @@ func (f *Flux) mirrors(root engine.Root) []part {
 	for _, field := range access {
 		withoutAccess += ` + (has(object.spec.` + field + `) ? [JSONPatch{op: "remove", path: "/spec/` + field + `"}] : [])`
 	}
+	withLogin := ` + [JSONPatch{op: "add", path: "/spec/secretRef", value: {"name": ` + kube.Quoted(f.mirrorsName()) + `}}]`
 	policy := kube.Mutation{
 		Name: f.mirrorsName(), Lab: f.lab, Part: mirrorsPart, Resource: gitRepositories, Condition: f.redirected(),
 		Variables: [][2]string{
@@ -51,7 +56,7 @@ func (f *Flux) mirrors(root engine.Root) []part {
 			{"key", `variables.trimmed.endsWith(".git") ? variables.trimmed.substring(0, variables.trimmed.size() - 4) : variables.trimmed`},
 		},
 		Patch: `variables.key in variables.mirrors
-? [JSONPatch{op: "replace", path: "/spec/url", value: variables.mirrors[variables.key]}]` + withoutAccess + `
+? [JSONPatch{op: "replace", path: "/spec/url", value: variables.mirrors[variables.key]}]` + withLogin + withoutAccess + `
 : []`,
 	}
 	var parts []part
@@ -72,7 +77,71 @@ func (f *Flux) redirected() string {
 	return any + " && has(object.metadata.labels) && (" + label(reconciliation.FromNamespace) + " || " + label(reconciliation.FromReleaseNamespace) + " || " + label(lab.LabelName) + ")"
 }
 
-// clearMirrors deletes lab's policy and reports whether it existed.
+// clearMirrors deletes lab's policy and the Secrets, and reports whether the policy existed.
 func (f *Flux) clearMirrors(ctx context.Context) (bool, error) {
+	logins, err := f.logins(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, namespace := range logins {
+		if err := f.delete(ctx, kube.Secrets, namespace, f.mirrorsName()); err != nil {
+			return false, err
+		}
+	}
 	return kube.ClearMutation(ctx, f.hub, f.mirrorsName(), f.lab)
+}
+
+// logins returns the namespaces that have the mirrors' login.
+func (f *Flux) logins(ctx context.Context) ([]string, error) {
+	list, err := f.hub.Dynamic.Resource(kube.Secrets).List(ctx, metav1.ListOptions{LabelSelector: lab.LabelName + "=" + f.lab + "," + lab.LabelPart + "=" + mirrorsPart})
+	if err != nil {
+		return nil, kube.Wrap("secrets", err)
+	}
+	var namespaces []string
+	for _, o := range list.Items {
+		namespaces = append(namespaces, o.GetNamespace())
+	}
+	return namespaces, nil
+}
+
+// ensureLogins copies the login of the estate's repository, with which all repositories of the lab are read, into namespaces and to where it already is: a
+// GitRepository names a Secret of its own namespace.
+func (f *Flux) ensureLogins(ctx context.Context, namespaces ...string) error {
+	existing, err := f.logins(ctx)
+	if err != nil {
+		return err
+	}
+	if namespaces = append(namespaces, existing...); len(namespaces) == 0 {
+		return nil
+	}
+	estate, err := f.hub.Dynamic.Resource(kube.Secrets).Namespace(f.namespace).Get(ctx, estateSecret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) { // ApplyRepositories comes first, and again
+		return nil
+	}
+	if err != nil {
+		return kube.Wrap("secret "+estateSecret, err)
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		meta := map[string]any{"name": f.mirrorsName(), "namespace": namespace, "labels": f.labels(mirrorsPart)}
+		login := map[string]string{"username": kube.SecretField(estate, "username"), "password": kube.SecretField(estate, "password")}
+		if _, _, err := kube.Apply(ctx, f.hub.Dynamic, kube.Secrets, kube.Secret(meta, login)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow copies the login to the GitRepositories that appeared since the last look.
+func (f *Flux) follow(ctx context.Context, v reconciliation.View, known map[string]bool) error {
+	var fresh []string
+	for _, namespace := range v.LogInWith(f.mirrorsName()) {
+		if key := f.cluster + "/" + namespace; !known[key] {
+			known[key], fresh = true, append(fresh, namespace)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	return f.ensureLogins(ctx, fresh...)
 }

@@ -1,10 +1,13 @@
 package flux
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -113,7 +116,7 @@ func TestMirrorsElsewhere(t *testing.T) {
 	}
 }
 
-// The mirror is public, unsigned and complete; upstream's keys and identities are missing here.
+// A mirror has the lab's login, is unsigned and complete; upstream's keys and identities are missing here.
 func TestMirrorsWithoutAccess(t *testing.T) {
 	f, hub, _ := newFake(t)
 	serving(hub)
@@ -125,7 +128,11 @@ func TestMirrorsWithoutAccess(t *testing.T) {
 	}
 	spec := at(hub.Get(t, gitRepositories, flux.Namespace, "other").Object, "spec").(map[string]any)
 	patch, _ := at(hub.Get(t, kube.MutatingPolicies, "", "lab-homelab-mirrors").Object, "spec", "mutations").([]any)[0].(map[string]any)["jsonPatch"].(map[string]any)["expression"].(string)
-	for _, field := range []string{"secretRef", "provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"} {
+	login := map[string]any{"name": "lab-homelab-mirrors"}
+	if !equal(spec["secretRef"], login) || !strings.Contains(patch, `[JSONPatch{op: "add", path: "/spec/secretRef", value: {"name": "lab-homelab-mirrors"}}]`) {
+		t.Errorf("login in %v, or not in %s", spec, patch)
+	}
+	for _, field := range []string{"provider", "serviceAccountName", "proxySecretRef", "verify", "recurseSubmodules"} {
 		if spec[field] != nil || !strings.Contains(patch, `(has(object.spec.`+field+`) ? [JSONPatch{op: "remove", path: "/spec/`+field+`"}] : [])`) {
 			t.Errorf("%s in %v, or not in %s", field, spec, patch)
 		}
@@ -207,4 +214,46 @@ func TestMirrorsBesideOwner(t *testing.T) {
 			t.Errorf("attached %t: %v", attached, got)
 		}
 	}
+}
+
+// The login of mirrors is in every namespace with a redirected source, follows renewed credentials, and goes with the mirrors.
+func TestMirrorLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, hub, _ := newFake(t, standing())
+		password := func(namespace string) string {
+			t.Helper()
+			return kube.SecretField(hub.Get(t, kube.Secrets, namespace, "lab-homelab-mirrors"), "password")
+		}
+		repository := func(password string) {
+			t.Helper()
+			of := engine.Repository{Name: "estate", URL: "http://forge/lab/estate.git", Type: "git", Username: "lab-reader", Password: password}
+			if _, err := f.ApplyRepositories(t.Context(), []engine.Repository{of}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		repository("first")
+		if _, err := f.ApplyRoot(t.Context(), theRoot()); err != nil || password(flux.Namespace) != "first" {
+			t.Fatalf("%q, %v", password(flux.Namespace), err)
+		}
+		hub.Create(t, "", `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: web, namespace: team}
+spec: {url: http://forge/lab/other.git, secretRef: {name: lab-homelab-mirrors}}
+`)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := f.WaitConverged(ctx, engine.Want{Expected: []string{"never"}}, silent); err == nil || password("team") != "first" {
+			t.Errorf("%q, %v", password("team"), err)
+		}
+		if repository("second"); password("team") != "second" || password(flux.Namespace) != "second" {
+			t.Errorf("%q, %q after renewal", password("team"), password(flux.Namespace))
+		}
+		if _, err := f.clearMirrors(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := append(hub.Names(t, kube.Secrets, "team"), hub.Names(t, kube.MutatingPolicies, "")...); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,7 +24,8 @@ import (
 
 const (
 	repositoriesPart = "repository"
-	chartsInterval   = "10m0s" // of index downloads; a push to the forge requests one immediately
+	estateSecret     = "estate" // login of the estate's repository
+	chartsInterval   = "10m0s"  // of index downloads; a push to the forge requests one immediately
 )
 
 // rootKinds are the kinds allowed in a root manifest: those that `flux bootstrap` writes to gotk-sync.yaml.
@@ -67,7 +69,7 @@ func (f *Flux) ApplyRepositories(ctx context.Context, repos []engine.Repository)
 		lines = append(lines, fmt.Sprintf("repository %s: removed", name))
 	}
 	slices.Sort(lines)
-	return lines, err
+	return lines, cmp.Or(err, f.ensureLogins(ctx))
 }
 
 type part struct {
@@ -153,6 +155,11 @@ func (f *Flux) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	if applied = applied || made; err != nil {
 		return applied, err
 	}
+	if len(root.Mirrors) > 0 {
+		if err := f.ensureLogins(ctx, f.namespace); err != nil {
+			return applied, err
+		}
+	}
 	for _, p := range parts {
 		before, after, err := kube.Apply(ctx, f.hub.Dynamic, p.resource, p.want)
 		if err != nil {
@@ -226,13 +233,14 @@ func (f *Flux) root(root engine.Root) ([]part, error) {
 			for _, field := range access {
 				delete(spec, field)
 			}
+			spec["secretRef"] = map[string]any{"name": f.mirrorsName()}
 			continue
 		}
 		if estate == "" {
 			estate = key
 		}
 		if key == estate && root.RepoURL != "" {
-			spec["url"], spec["secretRef"] = root.RepoURL, map[string]any{"name": "estate"}
+			spec["url"], spec["secretRef"] = root.RepoURL, map[string]any{"name": estateSecret}
 			if root.Revision != "" {
 				spec["ref"] = reference(root.Revision)
 			}

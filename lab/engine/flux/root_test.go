@@ -54,7 +54,7 @@ func TestApplyRoot(t *testing.T) {
 	}
 	for name, want := range map[string]map[string]any{
 		"flux-system": {"url": "http://forge/lab/estate.git", "interval": "1m", "ref": map[string]any{"branch": "lab"}, "secretRef": map[string]any{"name": "estate"}},
-		"other":       {"url": "http://forge/lab/other.git"},
+		"other":       {"url": "http://forge/lab/other.git", "secretRef": map[string]any{"name": "lab-homelab-mirrors"}},
 		"far":         {"url": "https://github.com/example/far"},
 	} {
 		o := hub.Get(t, gitRepositories, flux.Namespace, name)

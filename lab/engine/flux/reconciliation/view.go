@@ -223,6 +223,18 @@ func (v View) sourceOf(k kustomizev1.Kustomization) (sourcev1.GitRepository, boo
 	return s, ok && ref.Kind == sourcev1.GitRepositoryKind
 }
 
+// LogInWith returns the namespaces of the GitRepositories that name a Secret.
+func (v View) LogInWith(secret string) []string {
+	var namespaces []string
+	for key, s := range v.sources {
+		if s.Spec.SecretRef != nil && s.Spec.SecretRef.Name == secret {
+			namespaces = append(namespaces, key.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
+}
+
 // wanted returns the commit that a source should be at: the estate's for the first root's source, the head of another known repository, else its present one.
 func (v View) wanted(s sourcev1.GitRepository, want engine.Want) string {
 	if len(v.Layers) > 0 && want.Revision != "" {
