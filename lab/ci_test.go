@@ -1,6 +1,7 @@
 package lab_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -80,6 +81,35 @@ func TestWorkflowRunsEveryStage(t *testing.T) {
 		if !slices.Contains(ran, stage) {
 			t.Errorf("no job of the hosted workflow runs stage %s in every case", stage)
 		}
+	}
+}
+
+// The weekly workflow runs an existing task and may do nothing but read the code and write issues.
+func TestOutdatedWorkflow(t *testing.T) {
+	var tasks struct{ Tasks map[string]yaml.Node }
+	readYAML(t, filepath.Join("..", "Taskfile.yml"), &tasks)
+	var workflow struct {
+		Permissions map[string]string
+		Jobs        map[string]struct {
+			Permissions map[string]string
+			Steps       []struct{ Run string }
+		}
+	}
+	readYAML(t, filepath.Join("..", ".github", "workflows", "outdated.yaml"), &workflow)
+	job := workflow.Jobs["outdated"]
+	if want := map[string]string{"contents": "read", "issues": "write"}; len(workflow.Jobs) != 1 || len(workflow.Permissions) > 0 || !maps.Equal(job.Permissions, want) {
+		t.Errorf("permissions %v of all jobs, %v of one, want none and %v", workflow.Permissions, job.Permissions, want)
+	}
+	ran := 0
+	for _, step := range job.Steps {
+		for _, m := range regexp.MustCompile(`\$TASK --silent ([a-z]+)`).FindAllStringSubmatch(step.Run, -1) {
+			if _, ok := tasks.Tasks[m[1]]; ok && m[1] == "outdated" {
+				ran++
+			}
+		}
+	}
+	if ran != 1 {
+		t.Errorf("task outdated is run %d times", ran)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -133,11 +134,25 @@ func chartTag(from, chart, version string) (name.Tag, error) {
 }
 
 func (r *Registry) ociChart(ctx context.Context, from string, pin ChartPin) ([]byte, error) {
+	layer, err := chartLayer(from, pin, r.options(ctx))
+	if err != nil {
+		return nil, err
+	}
+	rc, err := layer.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	return readAll(rc, maxChart)
+}
+
+// chartLayer returns the layer of a registry's chart that is its archive.
+func chartLayer(from string, pin ChartPin, options []remote.Option) (v1.Layer, error) {
 	tag, err := chartTag(from, pin.Name, pin.Version)
 	if err != nil {
 		return nil, err
 	}
-	img, err := remote.Image(tag, r.options(ctx)...)
+	img, err := remote.Image(tag, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,19 +161,9 @@ func (r *Registry) ociChart(ctx context.Context, from string, pin ChartPin) ([]b
 		return nil, err
 	}
 	for _, d := range manifest.Layers {
-		if d.MediaType != chartContentType {
-			continue // e.g. a provenance file
+		if d.MediaType == chartContentType { // and no provenance file
+			return img.LayerByDigest(d.Digest)
 		}
-		layer, err := img.LayerByDigest(d.Digest)
-		if err != nil {
-			return nil, err
-		}
-		rc, err := layer.Compressed()
-		if err != nil {
-			return nil, err
-		}
-		defer rc.Close()
-		return readAll(rc, maxChart)
 	}
 	return nil, errors.New("it is not a chart")
 }
@@ -168,13 +173,9 @@ func (r *Registry) httpChart(ctx context.Context, from string, pin ChartPin) ([]
 	if err != nil {
 		return nil, err
 	}
-	data, err := r.get(ctx, base.JoinPath("index.yaml").String(), maxIndex)
+	index, err := r.index(ctx, base)
 	if err != nil {
 		return nil, err
-	}
-	var index repo.IndexFile
-	if err := yaml.Unmarshal(data, &index); err != nil {
-		return nil, fmt.Errorf("index.yaml: %w", err)
 	}
 	// Not index.Get, which treats a version as a range.
 	for _, v := range index.Entries[pin.Name] {
@@ -198,6 +199,19 @@ func (r *Registry) httpChart(ctx context.Context, from string, pin ChartPin) ([]
 		return data, nil
 	}
 	return nil, errors.New("it is not in index.yaml")
+}
+
+// index reads the index of a Helm repository.
+func (r *Registry) index(ctx context.Context, base *url.URL) (repo.IndexFile, error) {
+	var index repo.IndexFile
+	data, err := r.get(ctx, base.JoinPath("index.yaml").String(), maxIndex)
+	if err != nil {
+		return index, err
+	}
+	if err := yaml.Unmarshal(data, &index); err != nil {
+		return index, fmt.Errorf("index.yaml: %w", err)
+	}
+	return index, nil
 }
 
 func (r *Registry) get(ctx context.Context, u string, most int64) ([]byte, error) {
