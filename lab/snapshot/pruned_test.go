@@ -77,7 +77,7 @@ func TestGarbled(t *testing.T) {
 	if err != nil || len(list) != 3 || list[0].Name != "a" || list[0].Unreadable != "" {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	for name, want := range map[string]string{"b": "its metadata cannot be read: unexpected end of JSON input", "c": "it was saved by a newer version of lab, in format 9; this version knows 1"} {
+	for name, want := range map[string]string{"b": "its metadata cannot be read: unexpected end of JSON input", "c": "it was saved by a newer version of lab, in format 9; this version supports 1"} {
 		o, err := s.Find(t.Context(), name)
 		if err != nil || o.Unreadable != want || o.Restorable() == nil {
 			t.Errorf("%+v, %v", o, err)
