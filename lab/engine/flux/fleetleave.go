@@ -51,7 +51,7 @@ func isDefinition(name string) bool {
 
 // kinds returns Flux's definitions in a cluster.
 func (f *Flux) kinds() kube.Definitions {
-	return kube.Definitions{Of: isDefinition, Release: releaseName, Namespace: f.namespace}
+	return kube.Definitions{Of: isDefinition, Release: releaseName, Namespace: f.namespace, Attached: f.attached}
 }
 
 // takeBack stops a cluster's Flux and removes its objects. It returns the applications that remain after the time limit.

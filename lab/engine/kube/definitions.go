@@ -26,13 +26,16 @@ type Definitions struct {
 	Of        func(name string) bool // whether one, PLURAL.GROUP, is the engine's
 	Release   string                 // lab's Helm release of the engine
 	Namespace string                 // of the release
+	Attached  bool                   // the cluster, whose owner may have had a release of the same name
 }
 
 // Find returns the engine's definitions in a cluster: those that lab's release brought, and those of others or from before the cluster was attached.
 func (d Definitions) Find(ctx context.Context, c Clients) (own, others []unstructured.Unstructured, err error) {
-	came, err := attachedAt(ctx, c)
-	if err != nil {
-		return nil, nil, err
+	var came metav1.Time
+	if d.Attached {
+		if came, err = attachedAt(ctx, c); err != nil {
+			return nil, nil, err
+		}
 	}
 	err = each(ctx, c, CRDs, func(o *unstructured.Unstructured) {
 		a, created := o.GetAnnotations(), o.GetCreationTimestamp()

@@ -113,6 +113,29 @@ func TestEraseOlder(t *testing.T) {
 	}
 }
 
+// A definition that is older than lab's namespace is the owner's only in an attached cluster.
+func TestFindOlder(t *testing.T) {
+	const older = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: lab-system, creationTimestamp: "2026-11-02T00:00:00Z"}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: apps.gitops.example.org
+  creationTimestamp: "2026-11-01T00:00:00Z"
+  annotations: {meta.helm.sh/release-name: gitops, meta.helm.sh/release-namespace: gitops}
+`
+	for attached, want := range map[bool]int{false: 1, true: 0} {
+		d := kube.Definitions{Of: func(string) bool { return true }, Release: "gitops", Namespace: "gitops", Attached: attached}
+		own, others, err := d.Find(t.Context(), clusterOf(t, older).Clients())
+		if err != nil || len(own) != want || len(others) != 1-want {
+			t.Errorf("attached %t: %d own, %d others, %v", attached, len(own), len(others), err)
+		}
+	}
+}
+
 func TestEraseErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, request := range []string{"list deployments", "patch deployments"} {
