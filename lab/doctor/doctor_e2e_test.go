@@ -46,7 +46,8 @@ func TestFixRealEngine(t *testing.T) {
 		Wrapper:    wrapper,
 		Record:     filepath.Join(dir, "record.json"),
 		Dockerd: []string{
-			"dockerd", "--host", "unix://" + socket, "--config-file", config, "--pidfile", filepath.Join(dir, "docker.pid"),
+			// In a network of its own: with --bridge=none, dockerd removes the bridge docker0, which is that of the host's engine.
+			"unshare", "--net", "dockerd", "--host", "unix://" + socket, "--config-file", config, "--pidfile", filepath.Join(dir, "docker.pid"),
 			"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--bridge=none", "--iptables=false",
 		},
 	}})
