@@ -63,8 +63,8 @@ func (l *testLab) onAnotherMachine() {
 	}
 }
 
-// otherEstates are the images that the default estate does not pull.
-var otherEstates = []string{"podinfo-old", "front", "agnhost", "karpenter-kwok"}
+// otherEstates are the images and charts that the default estate does not pull.
+var otherEstates = []string{"podinfo-old", "front", "agnhost", "karpenter-kwok", "karpenter"}
 
 func mirrored(t *testing.T) {
 	onlyHere(t)

@@ -86,6 +86,7 @@ func kindCluster(t *testing.T) string {
 	if len(image) == 0 {
 		t.Fatal("no node image; lab pull builds it")
 	}
+	t.Setenv("PATH", "/usr/local/lib/lab/bin:"+os.Getenv("PATH")) // on hosts that need it, the node gets the runtime of lab doctor --fix
 	t.Cleanup(func() {
 		_ = exec.Command(kind, "delete", "cluster", "--quiet", "--name", stranger, "--kubeconfig", kubeconfig).Run()
 	})
