@@ -98,7 +98,7 @@ func TestEndingOfKubeconfigs(t *testing.T) {
 	}
 }
 
-// A cluster whose certificates are good is not touched, and a kubelet's that ended while its node was off is made anew, on a worker, too.
+// A cluster whose certificates are good is not touched, and a kubelet's that ended while its node was off is replaced, also on a worker.
 func TestRenewKubelet(t *testing.T) {
 	file := ending(t, time.Now().AddDate(1, 0, 0), time.Now().AddDate(2, 0, 0))
 	cfg, err := clientcmd.LoadFromFile(ending(t, time.Now(), time.Now()))

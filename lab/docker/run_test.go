@@ -69,10 +69,10 @@ func TestCancelledRunEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, dir := newSlowEngine(t, test.creating)
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			go func() {
-				for !exists(filepath.Join(dir, "label")) || test.running && !exists(filepath.Join(dir, "written")) {
+				for ctx.Err() == nil && (!exists(filepath.Join(dir, "label")) || test.running && !exists(filepath.Join(dir, "written"))) {
 					time.Sleep(time.Millisecond)
 				}
 				cancel()

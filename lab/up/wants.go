@@ -11,7 +11,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 
 	"homelab/lab"
 	"homelab/lab/bridge"
@@ -275,73 +274,6 @@ func (l *Lab) registration(name string) (lab.Registration, error) {
 		}
 	}
 	return lab.Registration{}, fmt.Errorf("the estate has no cluster %q", name)
-}
-
-// generated returns the applications that the estate generates for the clusters.
-func (l *Lab) generated(clusters []lab.Cluster) []lab.Application {
-	var list []lab.Application
-	for _, a := range l.Estate.Applications {
-		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) {
-			list = append(list, a.Application)
-		}
-	}
-	return list
-}
-
-// expected returns the generated applications that a run waits for.
-func (l *Lab) expected(clusters []lab.Cluster) []lab.Application {
-	return slices.DeleteFunc(l.generated(clusters), func(a lab.Application) bool { return a.LeftOut != "" })
-}
-
-// withoutLeftOut returns applications with the health that they have without left-out ApplicationSets.
-func (l *Lab) withoutLeftOut(apps []lab.Application) []lab.Application {
-	out := l.leftOut()
-	apps = slices.Clone(apps)
-	for i := range apps {
-		a := &apps[i]
-		if a.FaultySets != "" && !slices.ContainsFunc(strings.Split(a.FaultySets, ","), func(set string) bool { return out[set] == "" }) {
-			a.Health = "Healthy"
-		}
-	}
-	return apps
-}
-
-// leftOut returns, by name, why applications are left out of this lab.
-func (l *Lab) leftOut() map[string]string {
-	list := map[string]string{}
-	for _, name := range l.Estate.UnknownSets {
-		list[lab.SetName(name)] = "unknown"
-	}
-	for _, a := range l.Estate.Applications {
-		if a.LeftOut != "" {
-			list[a.Name] = a.LeftOut
-			if a.Set != "" {
-				list[lab.SetName(a.Set)] = a.LeftOut
-			}
-		}
-	}
-	return list
-}
-
-// disabled returns the applications of the clusters that exist only if all addons are enabled.
-func (l *Lab) disabled(clusters []lab.Cluster) []lab.Application {
-	asked := applicationNames(l.expected(clusters))
-	asked = slices.AppendSeq(asked, maps.Keys(l.leftOut()))
-	var list []lab.Application
-	for _, a := range l.Estate.Possible {
-		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) && !slices.Contains(asked, a.Name) {
-			list = append(list, a)
-		}
-	}
-	return list
-}
-
-func applicationNames(list []lab.Application) []string {
-	var names []string
-	for _, a := range list {
-		names = append(names, a.Name)
-	}
-	return names
 }
 
 func (l *Lab) bridgeInputs() bridge.Inputs { return bridge.InputsOf(l.Estate) }

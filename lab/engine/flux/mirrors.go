@@ -134,14 +134,16 @@ func (f *Flux) ensureLogins(ctx context.Context, namespaces ...string) error {
 
 // follow copies the login to the GitRepositories that appeared since the last look.
 func (f *Flux) follow(ctx context.Context, v reconciliation.View, known map[string]bool) error {
-	var fresh []string
-	for _, namespace := range v.LogInWith(f.mirrorsName()) {
-		if key := f.cluster + "/" + namespace; !known[key] {
-			known[key], fresh = true, append(fresh, namespace)
-		}
-	}
+	key := func(namespace string) string { return f.cluster + "/" + namespace }
+	fresh := slices.DeleteFunc(v.LogInWith(f.mirrorsName()), func(namespace string) bool { return known[key(namespace)] })
 	if len(fresh) == 0 {
 		return nil
 	}
-	return f.ensureLogins(ctx, fresh...)
+	if err := f.ensureLogins(ctx, fresh...); err != nil {
+		return err // retried at the next look
+	}
+	for _, namespace := range fresh {
+		known[key(namespace)] = true
+	}
+	return nil
 }

@@ -241,6 +241,8 @@ kind: GitRepository
 metadata: {name: web, namespace: team}
 spec: {url: http://forge/lab/other.git, secretRef: {name: lab-homelab-mirrors}}
 `)
+		hub.Refuse("patch secrets", errors.New("broken")) // at first
+		time.AfterFunc(2*time.Second, func() { hub.Refuse("patch secrets", nil) })
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := f.WaitConverged(ctx, engine.Want{Expected: []string{"never"}}, silent); err == nil || password("team") != "first" {
