@@ -67,9 +67,15 @@ func gateImage(t *testing.T, d *docker.Docker) lab.Image {
 	if err := errors.Join(err, werr, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Output(t.Context(), &b, "import", "--change", `ENTRYPOINT ["/gate"]`, "-", ref); err != nil {
+	id, err := d.Output(t.Context(), &b, "import", "--change", `ENTRYPOINT ["/gate"]`, "-", ref)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if _, err := d.Output(context.WithoutCancel(t.Context()), nil, "image", "rm", "--force", strings.TrimSpace(string(id))); err != nil {
+			t.Error(err)
+		}
+	})
 	return lab.Image{Name: "gate", Ref: ref}
 }
 
