@@ -1,15 +1,20 @@
 package docker
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"homelab/lab"
@@ -82,4 +87,26 @@ func (d *Docker) holds(ctx context.Context, image lab.Image) (bool, error) {
 	}
 	b, err := json.Marshal(want.Config)
 	return bytes.Equal(a, b), err
+}
+
+// FileIn returns the content of a file in an image's archive, by its absolute path.
+func FileIn(image lab.Image, file string) ([]byte, error) {
+	archive, err := tarball.ImageFromPath(image.Archive, nil)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", image.Name, err)
+	}
+	files := mutate.Extract(archive)
+	defer files.Close()
+	for r := tar.NewReader(files); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("image %s has no file %s", image.Name, file)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", image.Name, err)
+		}
+		if h.Typeflag == tar.TypeReg && path.Join("/", h.Name) == file {
+			return io.ReadAll(r)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -78,5 +79,32 @@ func TestLoadImageOnce(t *testing.T) {
 				t.Errorf("loaded: %v", err == nil)
 			}
 		})
+	}
+}
+
+func TestFileIn(t *testing.T) {
+	img, err := crane.Image(map[string][]byte{"bin/other": []byte("no"), "gate": []byte("program")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag("lab/gate:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := lab.Image{Name: "gate", Archive: filepath.Join(t.TempDir(), "image.tar")}
+	if err := tarball.WriteToFile(i.Archive, tag, img); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FileIn(i, "/gate"); err != nil || string(got) != "program" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, file := range []string{"/other", "/bin"} {
+		if _, err := FileIn(i, file); err == nil || !strings.Contains(err.Error(), "image gate has no file "+file) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	i.Archive += ".missing"
+	if _, err := FileIn(i, "/gate"); err == nil {
+		t.Error("no error without an archive")
 	}
 }

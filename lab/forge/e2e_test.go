@@ -26,8 +26,12 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/forge"
 	"homelab/lab/forge/forgetest"
+	"homelab/lab/gate"
 
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // spec returns the forge's images. Gitea's is from the docker-archive LAB_E2E_GITEA, or from the engine; the gate's is built here.
@@ -43,14 +47,14 @@ func spec(t *testing.T, d *docker.Docker) forge.Spec {
 		t.Fatal("no Gitea image in the engine: run lab bundle build, or name an archive in LAB_E2E_GITEA")
 	}
 	i.Digest = id
-	return forge.Spec{Image: i, Gate: gateImage(t, d)}
+	return forge.Spec{Image: i, Gate: gateImage(t)}
 }
 
-// gateImage builds the image that lab builds by its recipe.
-func gateImage(t *testing.T, d *docker.Docker) lab.Image {
+// gateImage builds an archive like that of its recipe.
+func gateImage(t *testing.T) lab.Image {
 	t.Helper()
-	const ref = "lab/gate:e2e"
-	file := filepath.Join(t.TempDir(), "gate")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gate")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "homelab/lab/gate/program")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -60,23 +64,19 @@ func gateImage(t *testing.T, d *docker.Docker) lab.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	err = w.WriteHeader(&tar.Header{Name: "gate", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(text))})
-	_, werr := w.Write(text)
-	if err := errors.Join(err, werr, w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	id, err := d.Output(t.Context(), &b, "import", "--change", `ENTRYPOINT ["/gate"]`, "-", ref)
+	tag, err := name.NewTag("lab/gate:e2e")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if _, err := d.Output(context.WithoutCancel(t.Context()), nil, "image", "rm", "--force", strings.TrimSpace(string(id))); err != nil {
-			t.Error(err)
-		}
-	})
-	return lab.Image{Name: "gate", Ref: ref}
+	image, err := crane.Image(map[string][]byte{gate.Program[1:]: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := lab.Image{Name: gate.Component, Ref: tag.String(), Archive: filepath.Join(dir, "image.tar")}
+	if err := tarball.WriteToFile(i.Archive, tag, image); err != nil {
+		t.Fatal(err)
+	}
+	return i
 }
 
 // tokens keeps tokens in memory.

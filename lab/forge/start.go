@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/docker"
+	"homelab/lab/gate"
 )
 
 // startTimeout is the timeout of a start on a slow and busy machine.
@@ -76,7 +77,7 @@ func (g *Gitea) start(ctx context.Context, spec Spec, port int, p lab.Progress) 
 	case !s.Exists:
 		err = g.create(ctx, spec, port, p)
 	case !s.Running && !container.Paused():
-		err = g.fill(ctx, spec, p) // a run may have been killed after it created the container
+		err = g.fill(ctx, spec) // a run may have been killed after it created the container
 	}
 	network := lab.NetworkName(g.lab)
 	if err == nil {
@@ -145,7 +146,7 @@ func (g *Gitea) create(ctx context.Context, spec Spec, port int, p lab.Progress)
 	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
 		return err
 	}
-	if err := g.fill(ctx, spec, p); err != nil { // without settings, it must not look complete
+	if err := g.fill(ctx, spec); err != nil { // without settings, it must not look complete
 		_, rmErr := g.docker.Output(context.WithoutCancel(ctx), nil, "rm", "--force", g.name)
 		return errors.Join(err, rmErr)
 	}
@@ -153,12 +154,8 @@ func (g *Gitea) create(ctx context.Context, spec Spec, port int, p lab.Progress)
 }
 
 // fill copies the gate into the container, and writes the settings to the volume.
-func (g *Gitea) fill(ctx context.Context, spec Spec, p lab.Progress) error {
-	if err := g.docker.LoadImage(ctx, spec.Gate, p); err != nil {
-		return err
-	}
-	args := append([]string{"run", "--rm", "--network", "none"}, docker.Labels(map[string]string{lab.LabelName: g.lab, lab.LabelPart: "forge"})...)
-	door, err := g.docker.Output(ctx, nil, append(args, spec.Gate.Ref, "-self")...)
+func (g *Gitea) fill(ctx context.Context, spec Spec) error {
+	door, err := docker.FileIn(spec.Gate, gate.Program)
 	if err != nil {
 		return err
 	}

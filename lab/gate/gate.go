@@ -7,8 +7,11 @@ import (
 	"io/fs"
 )
 
-// Component is the name of the program's image, which contains nothing else.
-const Component = "gate"
+// Component is the name of the program's image, and Program its file in there.
+const (
+	Component = "gate"
+	Program   = "/gate"
+)
 
 // Module is the module path of the program, GoMod its go.mod.
 const (

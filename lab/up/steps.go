@@ -20,10 +20,11 @@ import (
 func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
 	spec := forge.Spec{Writer: r.writes()}
 	var err error
-	for name, img := range map[string]*lab.Image{imageGitea: &spec.Image, gate.Component: &spec.Gate} {
-		if *img, err = r.loadImage(ctx, name, p); err != nil {
-			return apply.Outcome{}, err
-		}
+	if spec.Gate, err = r.image(ctx, gate.Component, p); err == nil {
+		spec.Image, err = r.loadImage(ctx, imageGitea, p)
+	}
+	if err != nil {
+		return apply.Outcome{}, err
 	}
 	if err := r.Forge.Start(ctx, spec, r.Ports.Forge, p); err != nil {
 		return apply.Outcome{}, err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -25,15 +24,9 @@ func main() {
 	listen := flag.String("listen", ":3000", "`address` for clients")
 	to := flag.String("to", "127.0.0.1:3001", "`address` of the command's server")
 	hosts := flag.String("hosts", "localhost,127.0.0.1", "`names` that the Host header may have, regardless of the port")
-	self := flag.Bool("self", false, "write this program to stdout, and nothing else")
 	flag.Parse()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	var err error
-	if *self {
-		err = write(os.Stdout)
-	} else {
-		err = run(*listen, *to, strings.Split(*hosts, ","), flag.Args(), log)
-	}
+	err := run(*listen, *to, strings.Split(*hosts, ","), flag.Args(), log)
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended) && ended.ExitCode() > 0:
@@ -42,21 +35,6 @@ func main() {
 		log.Error("gate ends", "error", err)
 		os.Exit(1)
 	}
-}
-
-// write copies the program, which the image holds for another container.
-func write(to io.Writer) error {
-	name, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(to, f)
-	return err
 }
 
 // run serves until the command ends. Signals are the command's.

@@ -142,18 +142,3 @@ func TestRun(t *testing.T) {
 		t.Error("ran no command")
 	}
 }
-
-func TestSelf(t *testing.T) {
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(self)
-	if err != nil || !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%d bytes, want %d, %v", b.Len(), len(want), err)
-	}
-}
