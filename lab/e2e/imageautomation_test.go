@@ -124,5 +124,6 @@ data:
 	if file := l.read("addons/app/flux/configmap.yaml"); !strings.Contains(file, ":1.1.0 # {") {
 		t.Errorf("pulled:\n%s", file)
 	}
+	l.must("up") // waits for what else Flux reconciles with the commit
 	l.checkIdle()
 }
