@@ -195,16 +195,15 @@ func fluxEstate(name string, shape lab.Shape) suite {
 		{"other engine rejected", otherEngine},
 		{"reboot", rebooted},
 		{"flux command", fluxCommand(shape)},
-		{"edit region, label and replicas", edits}, // stories and the like do not expect its changes
 		{"switch the engine and back", switched},
 		{"down leaves no remains", finalDown},
 	}
-	if shape == lab.ShapeHub { // otherwise the same
-		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "edit region, label and replicas" })
-		parts = slices.Insert(parts, before, part{"scenarios", stories}, part{"scenario with its own image", ordering}, part{"sabotage detected", sabotage})
+	if shape == lab.ShapeHub { // otherwise the same; stories and the like do not expect the changes of edits
+		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "switch the engine and back" })
+		parts = slices.Insert(parts, before, part{"scenarios", stories}, part{"sabotage detected", sabotage}, part{"edit region, label and replicas", edits})
 	}
 	if shape == lab.ShapeStandalone {
-		parts = slices.Insert(parts, 1, part{"Flux on each cluster", eachItsOwn}, part{"other shape rejected", otherShape}, part{"switch the shape and back", reshaped}, part{"scenario drift", drift})
+		parts = slices.Insert(parts, 1, part{"Flux on each cluster", eachItsOwn}, part{"other shape rejected", otherShape}, part{"switch the shape and back", reshaped})
 	}
 	return suite{name: name, lab: shared("e2e"), parts: parts}
 }

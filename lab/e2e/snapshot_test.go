@@ -135,14 +135,10 @@ var moments = []struct {
 	after   time.Duration
 	both    bool // with either engine; the others do not depend on it
 }{
-	{"save", "holding the containers still", 0, false},
 	{"save", "holding the containers still", 300 * time.Millisecond, false},
 	{"save", "copying their volumes", 500 * time.Millisecond, true},
-	{"save", "writing it down", 0, false},
-	{"save", "writing it down", 600 * time.Millisecond, false},
-	{"restore", "unpacking snapshot", 500 * time.Millisecond, false},
+	{"save", "writing it down", 300 * time.Millisecond, false},
 	{"restore", "removing the current lab", 500 * time.Millisecond, false},
-	{"restore", "making the containers", 100 * time.Millisecond, false},
 	{"restore", "filling their volumes", 300 * time.Millisecond, true},
 	{"restore", "starting the containers", 700 * time.Millisecond, false},
 }

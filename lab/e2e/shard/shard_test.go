@@ -99,8 +99,11 @@ func TestResults(t *testing.T) {
 		t.Errorf("last run %d", run)
 	}
 	want := strings.Replace(document, "700 | 2026-11-27 | abc", "42 | 2026-11-28 | def", 1)
-	if got := shard.Enter(document, results); got != want {
+	if got := shard.Enter(document, results, 1); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got, want := shard.Enter(document, results, 1.5), strings.Replace(want, "| 42 |", "| 28 |", 1); got != want {
+		t.Errorf("at pace 1.5:\n%s\nwant\n%s", got, want)
 	}
 }
 

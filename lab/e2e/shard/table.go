@@ -3,12 +3,13 @@ package shard
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 )
 
-// Enter returns the document with the last passed result of each test in its row.
-func Enter(document string, results []Result) string {
+// Enter returns the document with the last passed result of each test in its row. The results are of a machine of that pace: its seconds per second of the table's.
+func Enter(document string, results []Result, pace float64) string {
 	passed := map[string]Result{}
 	for _, r := range results {
 		if r.Verdict == Passed {
@@ -20,7 +21,7 @@ func Enter(document string, results []Result) string {
 		if tests, err := Read(strings.NewReader(line)); err == nil && len(tests) == 1 {
 			t := tests[0]
 			if r, ok := passed[t.Name]; ok {
-				t.Seconds, t.Date, t.Commit = r.Seconds, r.Date, r.Commit
+				t.Seconds, t.Date, t.Commit = int(math.Round(float64(r.Seconds)/pace)), r.Date, r.Commit
 			}
 			line = t.row()
 		}

@@ -1,7 +1,7 @@
 // Command plan prints the tests of the next CI run and writes them to a file, for the end-to-end tests and .ci/stages.
 //
 //	plan [-shard K] FILE    choose the tests of a run; K instead of the one whose turn it is
-//	plan -table             enter the last results into the table
+//	plan -table [-pace P]   enter the last results, of a machine of that pace, into the table
 package main
 
 import (
@@ -19,14 +19,19 @@ const table = "docs/tests.md"
 func main() {
 	which := flag.Int("shard", -1, "number of the `shard`")
 	enter := flag.Bool("table", false, "enter the last results into "+table)
+	pace := flag.Float64("pace", 1, "seconds of this machine per `second` of the table")
 	flag.Parse()
-	if err := run(*which, *enter, flag.Arg(0)); err != nil {
+	if *pace <= 0 {
+		fmt.Fprintln(os.Stderr, "plan: -pace must be above 0")
+		os.Exit(2)
+	}
+	if err := run(*which, *enter, *pace, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "plan:", err)
 		os.Exit(1)
 	}
 }
 
-func run(which int, enter bool, file string) error {
+func run(which int, enter bool, pace float64, file string) error {
 	text, err := os.ReadFile(table)
 	if err != nil {
 		return err
@@ -44,7 +49,7 @@ func run(which int, enter bool, file string) error {
 		return err
 	}
 	if enter {
-		return os.WriteFile(table, []byte(shard.Enter(string(text), results)), 0o644)
+		return os.WriteFile(table, []byte(shard.Enter(string(text), results, pace)), 0o644)
 	}
 	_, last := shard.Last(results)
 	number := last + 1
