@@ -156,6 +156,7 @@ type Cluster struct {
 	Selected          map[string]bool    // addon -> whether its ApplicationSets select the cluster; absent if labels alone do not determine it
 	Labels            map[string]string  // further labels on the registration
 	Metadata          map[string]string  // further annotations on the registration
+	Kubernetes        string             // wanted version, a minor or an exact one; empty for lab's newest
 	Engine            EngineSpec         // hub only
 	Mounts            map[string]string  // address of a Git repository -> folder; hub only
 	Namespaces        []string           // that exist before the engine syncs anything
@@ -249,6 +250,7 @@ func (a Addon) Version(env string) (string, Position) {
 // EngineSpec is spec.engine of the hub's cluster.yaml.
 type EngineSpec struct {
 	Type      EngineType     // DefaultEngine if empty in the file
+	Version   string         // wanted, a minor or an exact one; empty for lab's newest
 	Shape     Shape          // of Flux; hub by default
 	Namespace string         // of the engine and its ApplicationSets; empty for the default
 	Extra     []string       // controllers of Flux besides the default four: flux.ImageReflector, flux.ImageAutomation, flux.SourceWatcher

@@ -47,7 +47,7 @@ func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
 // ApplicationName returns the name of the application of an addon on a cluster: "prod-podinfo".
 func ApplicationName(cluster, addon string) string { return cluster + "-" + addon }
 
-// KubernetesVersion is the minor version of Kubernetes that lab's nodes run.
+// KubernetesVersion is the minor version of Kubernetes that lab's nodes run where the estate names none.
 const KubernetesVersion = "1.36"
 
 // RootFile is the path of the app of apps within an estate.

@@ -127,7 +127,11 @@ func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		b.annotations[key] = lab.Value{Value: value, Origin: FromLab}
 	}
 	if c.Provider != lab.ProviderExisting { // version unknown
-		b.labels["kubernetes_version"] = lab.Value{Value: lab.KubernetesVersion, Origin: FromLab}
+		v := lab.Value{Value: c.KubernetesVersion(), Origin: FromLab}
+		if c.Kubernetes != "" {
+			v.Origin, v.At = FromCluster, c.Position("spec.kubernetes")
+		}
+		b.labels["kubernetes_version"] = v
 	}
 	b.labels["cloud"] = given.value("provider", cmp.Or(full.Provider, cloud.None))
 	if full.Region != "" {

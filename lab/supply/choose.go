@@ -15,11 +15,26 @@ func (s *Supply) Choose(ctx context.Context, names []string) ([]Item, error) {
 		return s.needed(items), err
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(items, func(i Item) bool { return i.Name == name }) {
+		if slices.ContainsFunc(items, func(i Item) bool { return s.called(i, name) }) {
+			continue
+		}
+		i, ok := s.find(KindImage, name, "")
+		if !ok {
 			return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no image or chart %q", name), Cure: "lab bundle ls"}
 		}
+		items = append(items, i)
 	}
-	return slices.DeleteFunc(items, func(i Item) bool { return !slices.Contains(names, i.Name) }), nil
+	return slices.DeleteFunc(items, func(i Item) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return s.called(i, name) })
+	}), nil
+}
+
+// called reports whether a name selects an item. A chart of another version of an engine is selected by NAME-VERSION alone, like its image.
+func (s *Supply) called(i Item, name string) bool {
+	if i.Kind == KindChart && engineCharts[i.Name] != "" && i.Version != s.ChartVersion(i.Name) {
+		return i.Ref == name
+	}
+	return i.Name == name || i.Kind == KindChart && i.Ref == name
 }
 
 // Bring fetches an item.

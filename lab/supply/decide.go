@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"homelab/lab"
 	"homelab/lab/supply/disk"
@@ -20,7 +21,7 @@ type decision struct {
 	Why    string     `json:"why"`
 }
 
-// nodeComponent is the image that every lab needs: auto's decision holds while it is present.
+// nodeComponent is the image that every lab needs, in one version or another: auto's decision holds while it is present.
 const nodeComponent = "node"
 
 func (s *Supply) decisionFile() string { return filepath.Join(s.options.CacheDir, "supply.json") }
@@ -105,6 +106,5 @@ func (s *Supply) again(ctx context.Context, d decision) (bool, error) {
 	if err := s.list(ctx); err != nil {
 		return false, err
 	}
-	node, ok := s.find(KindImage, nodeComponent, "")
-	return ok && node.Present, nil
+	return slices.ContainsFunc(s.items, func(i Item) bool { return i.Kind == KindImage && i.base() == nodeComponent && i.Present }), nil
 }

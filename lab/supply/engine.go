@@ -16,7 +16,7 @@ func (s *Supply) Engine(i Item) lab.EngineType {
 	if i.Kind == KindChart {
 		return engineCharts[i.Name]
 	}
-	c, ok := s.recipes.Get(i.Name)
+	c, ok := s.recipes.Get(i.base())
 	if !ok {
 		return ""
 	}
@@ -30,8 +30,11 @@ func (s *Supply) Engine(i Item) lab.EngineType {
 	return only
 }
 
-// optional reports whether an item is only for estates that request it.
+// optional reports whether an item is only for estates that request it, as are other versions than the default.
 func (s *Supply) optional(i Item) bool {
+	if i.variant() || i.Kind == KindChart && engineCharts[i.Name] != "" && i.Version != s.ChartVersion(i.Name) {
+		return true
+	}
 	names := []string{i.Name}
 	if i.Kind == KindChart {
 		names = s.recipes.ImagesOf(i.Name, i.Version)

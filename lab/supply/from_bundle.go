@@ -215,7 +215,7 @@ func (b *fromBundle) Items(context.Context) ([]Item, error) {
 		v, _ := pins.Chart(b.chart(c))
 		items = append(items, Item{
 			Kind: KindChart, Name: c.Name, Version: c.Version, Ref: c.Name + "-" + c.Version, Key: c.Digest, Digest: c.Digest, Size: c.Size,
-			Origin: lab.OriginBundle, Present: ok, Verdict: v,
+			Origin: lab.OriginBundle, Present: ok, Verdict: v, App: pins.App(c.Name, c.Version),
 		})
 	}
 	return items, nil

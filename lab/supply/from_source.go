@@ -106,7 +106,7 @@ func (f *fromSource) Items(context.Context) ([]Item, error) {
 		items = append(items, Item{
 			Kind: KindChart, Name: r.Name, Version: r.Version, Ref: r.Name + "-" + r.Version, Key: key, Digest: e.Digest, Size: e.Size,
 			Origin: lab.OriginSource, Present: ok, Seconds: e.Seconds, Verdict: builtHere,
-			Modules: modulesOf(r.Modules()),
+			Modules: modulesOf(r.Modules()), App: r.App(),
 		})
 	}
 	return items, nil

@@ -70,6 +70,9 @@ type Item struct {
 	Verdict registry.Verdict // what its content was or will be compared with
 	Modules []Module         // of its recipe, if it is or was built here
 	Seconds float64          // source: total build time, measured or estimated; else 0
+	App     string           // chart: version of the application that it installs, or its minor; empty if unknown
+
+	found bool // by asking a registry: no pin has it
 }
 
 // Title formats the item for users.
@@ -95,7 +98,8 @@ type Supply struct {
 	options Options
 	store   *store.Store
 	recipes *source.Recipes
-	built   *fromSource // builds on this machine
+	built   *fromSource   // builds on this machine
+	pulled  *fromRegistry // nil unless images are from registries
 	from    supplier
 	origin  lab.Origin
 	why     string
@@ -149,7 +153,7 @@ func newSupply(o Options) (*Supply, error) {
 }
 
 func (s *Supply) useSource() {
-	s.from = s.built
+	s.from, s.pulled = s.built, nil
 	s.origin, s.why = lab.OriginSource, "images built from source"
 }
 
@@ -158,7 +162,8 @@ func (s *Supply) useRegistry() (*registry.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.from, s.origin, s.why = &withOwn{&fromRegistry{registry: r}, s.built}, lab.OriginRegistry, "images from the registry"
+	s.pulled = &fromRegistry{registry: r}
+	s.from, s.origin, s.why = &withOwn{s.pulled, s.built}, lab.OriginRegistry, "images from the registry"
 	if s.options.Mirror != "" {
 		s.why = "images from " + s.options.Mirror
 	}
@@ -170,7 +175,8 @@ func (s *Supply) useFile(file string) error {
 	if err != nil {
 		return err
 	}
-	s.from, s.origin, s.why = &withOwn{b, s.built}, lab.OriginBundle, "images from bundle "+filepath.Base(file)
+	s.from, s.pulled = &withOwn{b, s.built}, nil
+	s.origin, s.why = lab.OriginBundle, "images from bundle "+filepath.Base(file)
 	return nil
 }
 
@@ -204,6 +210,7 @@ func (s *Supply) Chart(ctx context.Context, name, version string, p lab.Progress
 	if p == nil {
 		p = func(string) {}
 	}
+	version = cmp.Or(version, s.ChartVersion(name))
 	c, err := s.from.Chart(ctx, name, version, p)
 	if err == nil {
 		s.brought(KindChart, name, version, func(i *Item) { i.Digest, i.Size, i.Origin = c.Digest, fileSize(c.Archive), c.Origin })
@@ -272,10 +279,13 @@ func (s *Supply) find(kind Kind, name, version string) (Item, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.index(kind, name, version)
-	if i < 0 {
-		return Item{}, false
+	switch {
+	case i >= 0:
+		return s.items[i], true
+	case kind == KindImage && s.pulled != nil:
+		return s.pulled.variant(name)
 	}
-	return s.items[i], true
+	return Item{}, false
 }
 
 // Present reports whether an image, or else a chart, needs neither network nor build.
@@ -303,12 +313,6 @@ func (s *Supply) Key(name string) string {
 // Version returns the version of a component's image.
 func (s *Supply) Version(name string) string {
 	i, _ := s.find(KindImage, name, "")
-	return i.Version
-}
-
-// ChartVersion returns the default version of a chart.
-func (s *Supply) ChartVersion(chart string) string {
-	i, _ := s.find(KindChart, chart, "")
 	return i.Version
 }
 

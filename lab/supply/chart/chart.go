@@ -135,6 +135,14 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 // Modules returns the recipe's modules, module@version.
 func (r Recipe) Modules() []string { return append([]string{r.Module}, r.Parts...) }
 
+// App returns the version of the application that the chart installs, without v, or "" if the recipe does not say.
+func (r Recipe) App() string {
+	if r.Kind == KindFolder {
+		return ""
+	}
+	return r.Version
+}
+
 // Download downloads the recipe's modules with the go command and returns their folders in the module cache.
 func Download(ctx context.Context, r Recipe) (Sources, error) {
 	src, sums := Sources{}, gosum.Recorded()

@@ -245,20 +245,45 @@ func (c *change) digests(ctx context.Context) error {
 			c.tell("%s %s: digest unknown: %s", p.What, p.Name, c.asker.reason(ctx, err))
 			text = "unknown: not looked up"
 		}
-		c.files[imagesFile] = content(c.files[imagesFile], p.Name, p.Version, text)
+		c.files[imagesFile] = content(c.files[imagesFile], p.Name, p.Version, contentLines, text)
+		if p.What == Chart {
+			c.app(ctx, p)
+		}
 	}
 	return nil
 }
 
-var contentLines = regexp.MustCompile(`(?m)^    (?:digest|unknown|platforms):.*\n(?:      .*\n)*`)
+// app replaces what a chart installs, if its pin says so, by what its repository names.
+func (c *change) app(ctx context.Context, p *Pin) {
+	app, err := registry.ChartApp(ctx, registry.ChartPin{Name: p.Name, Version: p.Version, From: p.Source.From})
+	line := "app: " + app
+	if err != nil {
+		line = ""
+	}
+	if text := content(c.files[imagesFile], p.Name, p.Version, appLine, line); text != c.files[imagesFile] {
+		c.files[imagesFile] = text
+		c.tell("%s %s: app: %s", p.What, p.Name, cmp.Or(app, "unknown"))
+	}
+}
 
-// content replaces the lines of the pin of a name and version that say what its content is by one.
-func content(text, name, version, line string) string {
+var (
+	contentLines = regexp.MustCompile(`(?m)^    (?:digest|unknown|platforms):.*\n(?:      .*\n)*`)
+	appLine      = regexp.MustCompile(`(?m)^    app:.*\n`)
+)
+
+// content replaces some lines of the pin of a name and version by one, or by none.
+func content(text, name, version string, lines *regexp.Regexp, line string) string {
 	entries := regexp.MustCompile(`(?m)^  - `).Split(text, -1)
 	for i, entry := range entries {
-		if strings.HasPrefix(entry, "name: "+name+"\n") && regexp.MustCompile(`[: ]`+regexp.QuoteMeta(version)+`\s`).MatchString(entry) {
-			at := contentLines.FindStringIndex(entry)[0] // the parser demands one
-			entries[i] = entry[:at] + "    " + line + "\n" + contentLines.ReplaceAllString(entry[at:], "")
+		if regexp.MustCompile(`^name: `+regexp.QuoteMeta(name)+`(-[0-9.]+)?\s`).MatchString(entry) && regexp.MustCompile(`[: ]`+regexp.QuoteMeta(version)+`\s`).MatchString(entry) {
+			at := lines.FindStringIndex(entry)
+			if at == nil {
+				continue
+			}
+			if line != "" {
+				line = "    " + line + "\n"
+			}
+			entries[i] = entry[:at[0]] + line + lines.ReplaceAllString(entry[at[0]:], "")
 		}
 	}
 	return strings.Join(entries, "  - ")

@@ -124,7 +124,9 @@ func (f *finder) parsed(file string, data []byte, err error) {
 // add adds a pin or another place of one. The first source that is known counts.
 func (f *finder) add(what What, name string, from Source, at Place) {
 	version := at.Text[strings.LastIndexByte(at.Text, ' ')+1:]
-	i := slices.IndexFunc(f.pins, func(p *Pin) bool { return p.What == what && p.Name == name && p.Version == version })
+	i := slices.IndexFunc(f.pins, func(p *Pin) bool {
+		return p.What == what && p.Name == name && (p.Version == version || what == Image && same(p.Version, version))
+	})
 	if i < 0 {
 		i = len(f.pins)
 		f.pins = append(f.pins, &Pin{What: what, Name: name, Version: version})
@@ -154,8 +156,15 @@ func (f *finder) images() {
 	text := f.read(imagesFile)
 	_, err := registry.Parse([]byte(text))
 	f.parsed(imagesFile, []byte(text), err)
-	each(imagesFile, text, 0, len(text), `- name: (\S+)\n +ref: (\S+):(?<v>\S+)`, func(g []string, at Place) {
-		f.add(Image, g[1], Source{Of: Image, Name: g[2]}, at)
+	each(imagesFile, text, 0, len(text), `- name: (\S+).*\n +ref: (\S+):(?<v>\S+)`, func(g []string, at Place) {
+		name := g[1]
+		if base, _, ok := registry.Variant(name); ok {
+			name = base // and its version stands in its name as well
+		}
+		f.add(Image, name, Source{Of: Image, Name: g[2]}, at)
+	})
+	each(imagesFile, text, 0, len(text), `- name: (\S+)-(?<v>[0-9]+\.[0-9]+\.[0-9]+)\s.*\n? +ref: (\S+):`, func(g []string, at Place) {
+		f.add(Image, g[1], Source{Of: Image, Name: g[3]}, at)
 	})
 	each(imagesFile, text, 0, len(text), `- name: (\S+)\n +version: (?<v>\S+).*\n +from: (\S+)`, func(g []string, at Place) {
 		f.add(Chart, g[1], Source{Chart, g[1], g[3]}, at)
@@ -202,14 +211,21 @@ func (f *finder) recipes() {
 	f.parsed(recipesFile, []byte(text), err)
 	top := max(0, strings.Index(text, "\ncomponents:"))
 	each(recipesFile, text, 0, top, `(?m)^go: (?<v>\S+)`, func(_ []string, at Place) { f.add(Go, "go", moduleSource("go"), at) })
-	each(recipesFile, text, 0, top, `\n  (\S+): (?<v>[0-9]\S*)`, func(g []string, at Place) {
+	version := func(g []string, at Place) {
 		var from Source
 		placeholder := regexp.QuoteMeta("v$(" + g[1] + ")")
 		if m := regexp.MustCompile(`module: (\S+?)(?:\n  version: |@)` + placeholder).FindStringSubmatch(text); m != nil {
-			from = moduleSource(m[1])
+			major, _, _ := strings.Cut(at.Text, ".")
+			from = moduleSource(strings.ReplaceAll(m[1], "$("+g[1]+".major)", major))
 		}
 		f.add(Recipe, g[1], from, at)
-	})
+	}
+	each(recipesFile, text, 0, top, `\n  (\S+): (?<v>[0-9]\S*)`, version)
+	variants := strings.Index(text[:top], "\nvariants:")
+	if variants < 0 {
+		variants = top
+	}
+	each(recipesFile, text, variants, top, `[{ ]([a-z0-9-]+): (?<v>[0-9][^\s,}]*)`, version)
 	for from := top; from < len(text); {
 		to := len(text)
 		if i := strings.Index(text[from+1:], "\n- name: "); i >= 0 {

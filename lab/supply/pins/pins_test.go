@@ -39,14 +39,14 @@ func newWorld(t *testing.T) world {
 	digest := strings.Repeat("ab", 32)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/charts/index.yaml" {
-			fmt.Fprintf(w, "entries:\n  metrics-server: [{name: metrics-server, version: 3.13.1}, {name: metrics-server, version: 3.14.0, digest: %s}]\n", digest)
+			fmt.Fprintf(w, "entries:\n  metrics-server: [{name: metrics-server, version: 3.13.1}, {name: metrics-server, version: 3.14.0, appVersion: v0.10.0, digest: %s}]\n", digest)
 			return
 		}
 		images.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
 	w := world{t.TempDir(), strings.TrimPrefix(s.URL, "http://"), asker{patience: 20 * time.Second, github: "file://" + t.TempDir() + "/"}}
-	for _, ref := range []string{"argoproj/argocd:v3.6.1", "argoproj/argocd:v3.6.2", "argoproj/argocd:v3.7.0-rc1", "argoproj/argocd:latest", "redis:8.2.3-alpine", "redis:8.4.0", "redis:8.2.4-alpine"} {
+	for _, ref := range []string{"argoproj/argocd:v3.6.1", "argoproj/argocd:v3.6.2", "argoproj/argocd:v3.7.0-rc1", "argoproj/argocd:latest", "node:v1.36.4", "node:v1.36.5", "redis:8.2.3-alpine", "redis:8.4.0", "redis:8.2.4-alpine"} {
 		tag, err := name.NewTag(w.host + "/" + ref)
 		if err == nil {
 			err = remote.Write(tag, empty.Image)
@@ -195,6 +195,7 @@ func TestOutdated(t *testing.T) {
 		"go go 1.27.3|||", "go go 1.26.8|||",
 		"image argocd v3.6.1|v3.6.2|v3.6.2||release of 3.9|false|1",
 		"image metrics-server v0.9.0|||",
+		"image node v1.36.4|v1.36.5|v1.36.5||2027-06-28|false|2",
 		"image redis 8.2.3-alpine|8.2.4-alpine|8.2.4-alpine|||false|1",
 		"module example.com/argo/v3 v3.6.1|v3.6.2|v3.6.2|||false|1",
 		"module example.com/dep v1.2.0|v1.2.4|v1.2.4|||false|4",
@@ -330,7 +331,7 @@ func TestSetDigest(t *testing.T) {
 	got := w.read(t, imagesFile)
 	for _, want := range []string{
 		"    ref: " + w.host + "/metrics-server:v0.9.1\n    unknown: not looked up\n  - name: redis\n    ref: " + w.host + "/redis:8.2.4-alpine\n    digest: sha256:",
-		"    version: 3.14.0\n    from: http://" + w.host + "/charts\n    digest: sha256:" + strings.Repeat("ab", 32) + "\n  - name: podinfo\n",
+		"    version: 3.14.0\n    from: http://" + w.host + "/charts\n    app: 0.10.0\n    digest: sha256:" + strings.Repeat("ab", 32) + "\n  - name: podinfo\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks\n%s\nin\n%s", want, got)
@@ -339,8 +340,26 @@ func TestSetDigest(t *testing.T) {
 	if got := w.read(t, "addons/metrics-server/applicationset.yaml"); got != "values: {version: 3.14.0}\n" {
 		t.Errorf("addon: %s", got)
 	}
+	// What the repository does not say of a chart is not said of it.
+	if out, err := w.run(t, "set", "metrics-server@3.14.0", "3.13.1"); err != nil || !strings.Contains(out, "chart metrics-server: app: unknown") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := w.read(t, imagesFile); !strings.Contains(got, "    version: 3.13.1\n    from: http://"+w.host+"/charts\n    unknown: not looked up\n") {
+		t.Errorf("lacks a chart of which nothing is known:\n%s", got)
+	}
 	if got := w.read(t, recipesFile); strings.Count(got, "v0.9.1") != 4 || strings.Contains(got, "v0.9.0") {
 		t.Errorf("recipes:\n%s", got)
+	}
+}
+
+// The name of another version of an image follows its version.
+func TestSetVariant(t *testing.T) {
+	w := newWorld(t)
+	if out, err := w.run(t, "set", "node", "1.36.5"); err != nil || !strings.Contains(out, imagesFile+":14: 1.36.4 -> 1.36.5") || !strings.Contains(out, imagesFile+":15: v1.36.4 -> v1.36.5") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, want := w.read(t, imagesFile), "  - name: node-1.36.5 # another version of node\n    ref: "+w.host+"/node:v1.36.5\n    digest: sha256:"; !strings.Contains(got, want) {
+		t.Errorf("lacks %q:\n%s", want, got)
 	}
 }
 

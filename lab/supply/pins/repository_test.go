@@ -60,7 +60,7 @@ func TestNothingForgotten(t *testing.T) {
 		for line := range strings.Lines(ofRepository(t, file)) {
 			number++
 			text, _, _ := strings.Cut(" "+line, " #")
-			if !looksPinned.MatchString(text) {
+			if !looksPinned.MatchString(text) || strings.HasPrefix(line, "    app: ") { // what a chart installs follows from its version
 				continue
 			}
 			versions++
@@ -233,8 +233,12 @@ func TestRenovate(t *testing.T) {
 	for _, rule := range config.PackageRules {
 		modules[strings.Join(rule.MatchDepNames, " ")] = rule.OverridePackageName
 	}
+	recipes := strings.Split(ofRepository(t, recipesFile), "\n")
 	for _, p := range pinsOfRepository(t) {
 		at := p.At[0].File
+		if at == recipesFile && strings.HasPrefix(recipes[p.At[0].Line-1], "- {image: ") {
+			continue // of another minor than the newest: people choose it
+		}
 		if module, ok := modules[p.Name]; ok && p.What == Recipe && module != p.Source.Name {
 			t.Errorf("Renovate takes %s from %s, which is %s", p.Name, module, p.Source.Name)
 		}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,11 +45,9 @@ func (r *Registry) Chart(ctx context.Context, chart, version string, p lab.Progr
 	if err != nil {
 		return lab.Chart{}, err
 	}
-	pin, ok := pins.chart(chart, version)
-	if !ok {
-		return lab.Chart{}, &lab.Error{
-			Exit: lab.ExitFailed, Code: "no_chart", Message: fmt.Sprintf("no known repository has chart %s %s", chart, version), Cure: "use --images source",
-		}
+	pin, err := r.chartPin(pins, chart, version)
+	if err != nil {
+		return lab.Chart{}, err
 	}
 	if c, ok := r.HasChart(pin); ok {
 		return c, nil
@@ -124,6 +123,9 @@ func (r *Registry) checkChart(ctx context.Context, source string, pin ChartPin, 
 	}
 	if c.Metadata.Name != pin.Name || c.Metadata.Version != pin.Version {
 		return fmt.Errorf("it contains %s %s", c.Metadata.Name, c.Metadata.Version)
+	}
+	if app := cmp.Or(pin.App, r.lab.App(pin.Name, pin.Version)); pin.Key == "" && app != "" && !installs(c.Metadata.AppVersion, app) {
+		return fmt.Errorf("it installs %s where %s is pinned", c.Metadata.AppVersion, app)
 	}
 	return nil
 }

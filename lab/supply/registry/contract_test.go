@@ -376,10 +376,16 @@ func push(t *testing.T, ref string, image lab.Image) {
 
 func makeChart(t *testing.T, chart, version string) lab.Chart {
 	t.Helper()
+	return makeChartOf(t, chart, version, "")
+}
+
+// makeChartOf makes a chart that installs a version of an application.
+func makeChartOf(t *testing.T, chart, version, app string) lab.Chart {
+	t.Helper()
 	var buf bytes.Buffer
 	zw := gzip.NewWriter(&buf)
 	tw := tar.NewWriter(zw)
-	text := "apiVersion: v2\nname: " + chart + "\nversion: " + version + "\n"
+	text := "apiVersion: v2\nname: " + chart + "\nversion: " + version + "\nappVersion: " + app + "\n"
 	if err := tw.WriteHeader(&tar.Header{Name: chart + "/Chart.yaml", Mode: 0o644, Size: int64(len(text))}); err != nil {
 		t.Fatal(err)
 	}

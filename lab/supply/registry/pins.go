@@ -24,6 +24,8 @@ const NodeImage = "node"
 type Pins struct {
 	Images []ImagePin `yaml:"images"`
 	Charts []ChartPin `yaml:"charts"`
+
+	closed bool // nothing else can be had: a mirror's own
 }
 
 // ImagePin pins an image.
@@ -51,7 +53,8 @@ func (p ImagePin) For(platform string) string {
 type ChartPin struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
-	From    string `yaml:"from"` // https://... of a Helm repository, or oci://host/path without the chart's name
+	App     string `yaml:"app,omitempty"` // version of the application that it installs, or its minor if no more is known: the chart's appVersion without v
+	From    string `yaml:"from"`          // https://... of a Helm repository, or oci://host/path without the chart's name
 	Digest  string `yaml:"digest,omitempty"`
 	Unknown string `yaml:"unknown,omitempty"` // why there is no digest
 	Key     string `yaml:"key,omitempty"`     // as an image's
@@ -91,6 +94,9 @@ func parsePins(data []byte) (Pins, error) {
 		if err != nil || !strings.HasSuffix(p.Ref, ":"+tag.TagStr()) || p.Name == "" {
 			return Pins{}, fmt.Errorf("pins: image %s: ref %q must be repository:tag", p.Name, p.Ref)
 		}
+		if err := p.checkVariant(tag.TagStr()); err != nil {
+			return Pins{}, fmt.Errorf("pins: image %s: %w", p.Name, err)
+		}
 		digests := []string{p.Digest}
 		for platform, d := range p.Platforms {
 			if _, err := v1.ParsePlatform(platform); err != nil || !strings.Contains(platform, "/") {
@@ -108,6 +114,9 @@ func parsePins(data []byte) (Pins, error) {
 		}
 		if c.Name == "" || c.Version == "" || !strings.HasPrefix(c.From, "https://") && !strings.HasPrefix(c.From, "oci://") && !loopbackURL(c.From) {
 			return Pins{}, fmt.Errorf("pins: chart %s %s: name, version and from (https:// or oci://) are required", c.Name, c.Version)
+		}
+		if c.App != "" && !appForm.MatchString(c.App) {
+			return Pins{}, fmt.Errorf("pins: chart %s %s: app %q must be like 3.6.1 or 3.6", c.Name, c.Version, c.App)
 		}
 		if err := checkDigests([]string{c.Digest}, c.Unknown); err != nil {
 			return Pins{}, fmt.Errorf("pins: chart %s %s: %w", c.Name, c.Version, err)
@@ -130,13 +139,19 @@ func checkDigests(digests []string, unknown string) error {
 	return nil
 }
 
-// image returns the pin of a component.
+// image returns the pin of a component or of a variant.
 func (p Pins) image(component string) (ImagePin, bool) {
 	i := slices.IndexFunc(p.Images, func(x ImagePin) bool { return x.Name == component })
 	if i < 0 {
-		return ImagePin{}, false
+		return p.variant(component)
 	}
 	return p.Images[i], true
+}
+
+// App returns the version of the application that a pinned chart installs, or "".
+func (p Pins) App(chart, version string) string {
+	pin, _ := p.chart(chart, version)
+	return pin.App
 }
 
 // chart returns the pin of a chart; an empty version selects the first.
@@ -146,4 +161,10 @@ func (p Pins) chart(chart, version string) (ChartPin, bool) {
 		return ChartPin{}, false
 	}
 	return p.Charts[i], true
+}
+
+// First returns the default version of a chart, or "".
+func (p Pins) First(chart string) string {
+	pin, _ := p.chart(chart, "")
+	return pin.Version
 }

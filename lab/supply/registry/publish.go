@@ -259,6 +259,7 @@ func readPins(mirror string, opts []remote.Option) (*Pins, error) {
 		return nil, err
 	}
 	pins, err := parsePins(data)
+	pins.closed = true
 	if err != nil {
 		return nil, err
 	}

@@ -116,6 +116,20 @@ func (r *Registry) Pins(ctx context.Context) (Pins, error) {
 	return r.pins, nil
 }
 
+// Variant returns the pin of another version of a component, in the pins in effect. It makes no requests.
+func (r *Registry) Variant(component string) (ImagePin, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pins.variant(component)
+}
+
+// Closed reports whether nothing but the pins in effect can be had: they are those of a mirror. It makes no requests.
+func (r *Registry) Closed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pins.closed
+}
+
 // mirrored returns the mirror's name for ref: the host becomes part of the path.
 func mirrored(mirror, ref string) (name.Tag, error) {
 	tag, err := name.NewTag(ref)

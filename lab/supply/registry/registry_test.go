@@ -20,7 +20,16 @@ func TestEmbeddedPins(t *testing.T) {
 	if !ok || !strings.HasPrefix(node.Ref, "kindest/node:v") || !strings.HasPrefix(node.Digest, "sha256:") {
 		t.Errorf("node is %+v", node)
 	}
-	for _, component := range []string{"argocd", "gitea", "redis", "podinfo", "podinfo-old", "metrics-server"} {
+	for _, p := range pins.Images {
+		if base, version, ok := Variant(p.Name); ok {
+			of, _ := pins.image(base)
+			synthetic, ok := Pins{Images: []ImagePin{of}}.image(p.Name)
+			if !ok || synthetic.Ref != p.Ref || strings.HasSuffix(of.Ref, ":v"+version) {
+				t.Errorf("%s is no other version of %s: %s", p.Name, base, p.Ref)
+			}
+		}
+	}
+	for _, component := range []string{"argocd", "argocd-3.6.3", "node-1.35.8", "gitea", "redis", "podinfo", "podinfo-old", "metrics-server"} {
 		if _, ok := pins.image(component); !ok {
 			t.Errorf("%s is not pinned", component)
 		}
@@ -38,6 +47,12 @@ func TestPinsStrict(t *testing.T) {
 		"images: [{name: a, ref: 'h.test/a:1', digest: '" + digest + "'}]":                                                   "",
 		"images: [{name: a, ref: 'h.test/a:1', platforms: {linux/arm64: '" + digest + "'}}]":                                 "",
 		"charts: [{name: a, version: '1', from: 'http://127.0.0.1:1/x', unknown: none is published}]":                        "",
+		"images: [{name: a-1.2.3, ref: 'h.test/a:v1.2.3', unknown: x}]":                                                      "",
+		"images: [{name: a-1.2.3, ref: 'h.test/a:v1.2.4', unknown: x}]":                                                      "its tag is v1.2.4",
+		"images: [{name: a-1.2.3, ref: 'lab/a:v1.2.3-0123456789ab', unknown: x}]":                                            "",
+		"images: [{name: a-1.2.3, ref: 'h.test/a:v1.2.3-alpine', unknown: x}]":                                               "its tag is v1.2.3-alpine",
+		"charts: [{name: a, version: '1', app: 3.10, from: 'oci://h.test', unknown: x}]":                                     "",
+		"charts: [{name: a, version: '1', app: v3.6.1, from: 'oci://h.test', unknown: x}]":                                   "must be like 3.6.1 or 3.6",
 		"images: [{name: a, ref: 'h.test/a:1'}]":                                                                             "a digest is required",
 		"charts: [{name: a, version: '1', from: 'oci://h.test'}]":                                                            "a digest is required",
 		"images: [{name: a, ref: 'h.test/a'}]":                                                                               "must be repository:tag",

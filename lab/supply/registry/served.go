@@ -69,6 +69,20 @@ func ChartDigest(ctx context.Context, pin ChartPin) (string, error) {
 	return digest.String(), err
 }
 
+// ChartApp returns the version of the application that a chart installs.
+func ChartApp(ctx context.Context, pin ChartPin) (string, error) {
+	r := &Registry{client: &http.Client{Transport: remote.DefaultTransport}}
+	charts, err := r.charts(ctx, Pins{Charts: []ChartPin{pin}}, pin.Name)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(charts, func(c ChartPin) bool { return c.Version == pin.Version })
+	if i < 0 {
+		return "", errors.New("its repository does not say what it installs")
+	}
+	return charts[i].App, nil
+}
+
 // indexed returns the digests of a chart's versions in a Helm repository; some are empty.
 func indexed(ctx context.Context, from, chart string) (map[string]string, error) {
 	base, err := url.Parse(from)

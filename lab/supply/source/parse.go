@@ -20,7 +20,8 @@ import (
 // Parse reads recipes strictly. The error is lab.Problems with lines.
 func Parse(file string, data []byte) (*Recipes, error) {
 	r := Recipes{arch: runtime.GOARCH}
-	data, problems := expand(file, data)
+	raw := data
+	data, problems := expand(file, data, versionsIn(data))
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&r); err != nil && !errors.Is(err, io.EOF) {
@@ -30,7 +31,7 @@ func Parse(file string, data []byte) (*Recipes, error) {
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		return nil, problems.Err()
 	}
-	lines := componentLines(&root)
+	lines := linesOf(&root, "components")
 	r.Components = slices.DeleteFunc(r.Components, func(c *Component) bool { return c == nil })
 	for i, c := range r.Components {
 		at := lab.Position{File: file}
@@ -40,6 +41,9 @@ func Parse(file string, data []byte) (*Recipes, error) {
 		for _, msg := range r.check(i, c) {
 			problems = append(problems, lab.Problem{Position: at, Message: fmt.Sprintf("component %q: %s", c.Name, msg)})
 		}
+	}
+	if len(problems) == 0 {
+		problems = r.addVariants(file, raw, linesOf(&root, "variants"))
 	}
 	problems.Sort()
 	if err := problems.Err(); err != nil {
@@ -71,13 +75,14 @@ func yamlProblems(file string, err error) lab.Problems {
 	return ps
 }
 
-func componentLines(root *yaml.Node) []int {
+// linesOf returns the lines of the entries of a list at the top of a document.
+func linesOf(root *yaml.Node, list string) []int {
 	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
 		return nil
 	}
 	doc := root.Content[0]
 	for i := 0; i+1 < len(doc.Content); i += 2 {
-		if doc.Content[i].Value != "components" {
+		if doc.Content[i].Value != list {
 			continue
 		}
 		var lines []int

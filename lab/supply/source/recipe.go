@@ -30,6 +30,7 @@ const (
 type Recipes struct {
 	Go         string            `yaml:"go"`       // version of the Go toolchain that compiles them; its modules have recorded sums
 	Versions   map[string]string `yaml:"versions"` // of what placeholders name
+	Variants   []Variant         `yaml:"variants"`
 	Components []*Component      `yaml:"components"`
 
 	arch string // of the container engine, for which images are built
@@ -42,6 +43,8 @@ type Component struct {
 	Kind    Kind   `yaml:"kind" json:"kind"`
 	Version string `yaml:"version" json:"version,omitempty"` // of the module or of the image's content
 	Seconds int    `yaml:"seconds" json:"-"`                 // estimate, measured on two cores with empty caches; not part of the key
+
+	VariantOf string `yaml:"-" json:"-"` // component that it is another version of
 
 	// Programs.
 	Module   string            `yaml:"module" json:"module,omitempty"`
