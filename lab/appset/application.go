@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // Template is an Application or its template. The types have the fields of Argo CD's API in order, with its rules for
-// empty values, which affect the stored object; TestTypesMatchCRD compares them with the CRD.
+// empty values, which affect the stored object; TestTypesMatchCRD compares them with the CRDs. A field's since is the minor that it came with, if not the oldest.
 type Template struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     Spec     `json:"spec"`
@@ -39,7 +40,7 @@ type Spec struct {
 // All returns the sources of an Application. A hydrated one is synced from what was hydrated.
 func (s *Spec) All() []Source {
 	if h := s.SourceHydrator; h != nil {
-		return []Source{{RepoURL: h.DrySource.RepoURL, Path: h.SyncSource.Path, TargetRevision: h.SyncSource.TargetBranch}}
+		return []Source{{RepoURL: cmp.Or(h.SyncSource.RepoURL, h.DrySource.RepoURL), Path: h.SyncSource.Path, TargetRevision: h.SyncSource.TargetBranch}}
 	}
 	if len(s.Sources) > 0 {
 		return s.Sources
@@ -67,6 +68,7 @@ type Source struct {
 	Chart          string     `json:"chart,omitempty"`
 	Ref            string     `json:"ref,omitempty"`
 	Name           string     `json:"name,omitempty"`
+	TagPrefix      string     `json:"tagPrefix,omitempty" since:"5"`
 }
 
 // Types returns the types of which a source has options. Argo CD rejects more than one.
@@ -170,13 +172,16 @@ type KustomizeTarget struct {
 
 type Directory struct {
 	Recurse bool    `json:"recurse,omitempty"`
-	Jsonnet Jsonnet `json:"jsonnet,omitempty"`
+	Jsonnet Jsonnet `json:"jsonnet,omitempty,omitzero"`
 	Exclude string  `json:"exclude,omitempty"`
 	Include string  `json:"include,omitempty"`
+
+	// DisableExtensionFilter takes files with other extensions than manifests, too.
+	DisableExtensionFilter bool `json:"disableExtensionFilter,omitempty" since:"6"`
 }
 
 func (d *Directory) empty() bool {
-	return !d.Recurse && len(d.Jsonnet.ExtVars) == 0 && len(d.Jsonnet.TLAs) == 0 && len(d.Jsonnet.Libs) == 0
+	return !d.Recurse && len(d.Jsonnet.ExtVars) == 0 && len(d.Jsonnet.TLAs) == 0 && len(d.Jsonnet.Libs) == 0 && !d.DisableExtensionFilter
 }
 
 type Jsonnet struct {
@@ -260,12 +265,19 @@ func (p *SyncPolicy) empty() bool {
 	return p.Automated == nil && len(p.SyncOptions) == 0 && p.Retry == nil && p.ManagedNamespaceMetadata == nil
 }
 
+// Automated keeps what is false, as Argo CD does since 3.4.
 type Automated struct {
-	Prune      bool  `json:"prune,omitempty"`
-	SelfHeal   bool  `json:"selfHeal,omitempty"`
-	AllowEmpty bool  `json:"allowEmpty,omitempty"`
+	Prune      *bool `json:"prune,omitempty"`
+	SelfHeal   *bool `json:"selfHeal,omitempty"`
+	AllowEmpty *bool `json:"allowEmpty,omitempty"`
 	Enabled    *bool `json:"enabled,omitempty"`
 }
+
+// Prunes reports whether what left the source is removed.
+func (a *Automated) Prunes() bool { return a != nil && a.Prune != nil && *a.Prune }
+
+// Heals reports whether changes in the cluster are reverted.
+func (a *Automated) Heals() bool { return a != nil && a.SelfHeal != nil && *a.SelfHeal }
 
 type Retry struct {
 	Limit   int64    `json:"limit,omitempty"`
@@ -309,11 +321,17 @@ type DrySource struct {
 	RepoURL        string `json:"repoURL"`
 	TargetRevision string `json:"targetRevision"`
 	Path           string `json:"path"`
+
+	Helm      *Helm      `json:"helm,omitempty" since:"3"`
+	Kustomize *Kustomize `json:"kustomize,omitempty" since:"3"`
+	Directory *Directory `json:"directory,omitempty" since:"3"`
+	Plugin    *Plugin    `json:"plugin,omitempty" since:"3"`
 }
 
 type SyncSource struct {
 	TargetBranch string `json:"targetBranch"`
 	Path         string `json:"path"`
+	RepoURL      string `json:"repoURL,omitempty" since:"5"` // empty for the dry source's
 }
 
 type HydrateTo struct {

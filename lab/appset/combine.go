@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"dario.cat/mergo"
@@ -137,6 +138,7 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 		if err := json.Unmarshal(c.Matrix.Raw, &nested); err != nil {
 			return nil, failed(strict.Get(node, "matrix"), "%w", err)
 		}
+		API{x.Minor}.forget(reflect.ValueOf(&nested))
 		g.Matrix = &Matrix{Generators: childrenOf(nested.Generators)}
 	}
 	if c.Merge != nil {
@@ -147,6 +149,7 @@ func (x *expander) childParams(c Child, node *yaml.Node, outer map[string]any) (
 		if err := json.Unmarshal(c.Merge.Raw, &nested); err != nil {
 			return nil, failed(strict.Get(node, "merge"), "%w", err)
 		}
+		API{x.Minor}.forget(reflect.ValueOf(&nested))
 		g.Merge = &Merge{Generators: childrenOf(nested.Generators), MergeKeys: nested.MergeKeys}
 	}
 	results, err := x.transform(&g, node, Template{}, outer)

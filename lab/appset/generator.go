@@ -65,6 +65,11 @@ func (x *expander) kinds(g *Generator) []generate {
 	if g.Plugin != nil {
 		unknown("plugin")
 	}
+	if g.OCI != nil {
+		kinds = append(kinds, generate{name: "oci", params: func(_ *Generator, node *yaml.Node) ([]paramSet, error) {
+			return nil, &UnknownError{Position: x.at(node), What: "generator of " + g.OCI.RepoURL}
+		}})
+	}
 	return kinds
 }
 
@@ -84,7 +89,7 @@ func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer
 		}
 		filled := g
 		if len(outer) > 0 {
-			interpolated, err := renderAll(x.compiled, *g, outer)
+			interpolated, err := renderGenerator(x.compiled, *g, outer)
 			if err != nil {
 				return nil, &failure{at: x.generatorNode(node, err), reason: ReasonParameters, err: err}
 			}
@@ -98,7 +103,7 @@ func (x *expander) transform(g *Generator, node *yaml.Node, base Template, outer
 			return nil, failed(at, "%w", err)
 		}
 		if g.Selector != nil {
-			params = slices.DeleteFunc(params, func(p paramSet) bool { return !selects(flatten(p.values)) })
+			params = slices.DeleteFunc(params, func(p paramSet) bool { return !selects(flatten(p.values, x.Minor)) })
 		}
 		r := result{params: params, template: merged}
 		if hasTemplate(kind.template) {
@@ -190,57 +195,108 @@ func (x *expander) clusters(g *Generator, node *yaml.Node) ([]paramSet, error) {
 	if err != nil {
 		return nil, failed(strict.Get(node, "selector"), "%w", err)
 	}
-	matching := map[string]Cluster{} // by name: the last duplicate wins
+	var matching []Cluster
 	for _, cluster := range x.Clusters {
 		if selector.Matches(labels.Set(cluster.Labels)) {
-			matching[cluster.Name] = cluster
+			matching = append(matching, cluster)
 		}
 	}
 	everyone := len(c.Selector.MatchLabels) == 0 && len(c.Selector.MatchExpressions) == 0
-	var local, remote []paramSet
-	for _, known := range x.registered() {
-		cluster, ok := matching[known.Name]
-		if !ok && !everyone {
-			continue
-		}
-		p := paramSet{from: []contribution{{node: node, generator: "clusters", cluster: known.Name}}}
-		if ok {
-			p.values = x.clusterParams(cluster)
-		} else {
-			p.values = map[string]any{"name": known.Name, "nameNormalized": known.Name, "server": known.Server, "project": ""}
-		}
-		if err := x.addValues(c.Values, &p, strict.Get(node, "values")); err != nil {
-			return nil, err
-		}
-		if ok {
-			remote = append(remote, p)
-		} else {
-			local = append(local, p)
-		}
+	add := func(to *[]paramSet, name string, values map[string]any) error {
+		p := paramSet{values: values, from: []contribution{{node: node, generator: "clusters", cluster: name}}}
+		*to = append(*to, p)
+		return x.addValues(c.Values, &p, strict.Get(node, "values"))
 	}
-	all := append(local, remote...)
+	list := x.listed
+	if x.Minor.Has(4) {
+		list = x.found
+	}
+	all, err := list(matching, everyone, node, add)
+	if err != nil {
+		return nil, err
+	}
 	if !c.FlatList {
 		return all, nil
 	}
-	list := make([]map[string]any, 0, len(all))
+	if len(all) > 1 && x.Minor.Has(4) {
+		x.unordered = node
+		all = turned(all, x.turn)
+	}
+	var values []map[string]any
 	flat := paramSet{}
 	for _, p := range all {
-		list = append(list, p.values)
+		values = append(values, p.values)
 		flat.from = append(flat.from, p.from...)
 	}
-	if len(list) == 0 {
-		list = nil
-	}
-	flat.values = map[string]any{"clusters": list}
+	flat.values = map[string]any{"clusters": values}
 	return []paramSet{flat}, nil
+}
+
+// adder adds the parameters of a cluster to a list.
+type adder func(to *[]paramSet, name string, values map[string]any) error
+
+// listed returns the parameters of clusters as before 3.4: one for each registration that has the name of a matching one, Argo CD's own cluster first.
+func (x *expander) listed(matching []Cluster, everyone bool, _ *yaml.Node, add adder) ([]paramSet, error) {
+	byName := map[string]Cluster{} // the last duplicate wins
+	for _, cluster := range matching {
+		byName[cluster.Name] = cluster
+	}
+	var local, remote []paramSet
+	for _, known := range x.registered() {
+		var err error
+		if cluster, ok := byName[known.Name]; ok {
+			err = add(&remote, known.Name, x.clusterParams(cluster))
+		} else if everyone {
+			err = add(&local, known.Name, unregistered(known))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(local, remote...), nil
+}
+
+// found returns the parameters of clusters as since 3.4: those that match, and Argo CD's own at the end if no registration has exactly its address. Of two with
+// one name, it takes either.
+func (x *expander) found(matching []Cluster, everyone bool, node *yaml.Node, add adder) ([]paramSet, error) {
+	var all []paramSet
+	local := false
+	names := map[string]bool{}
+	for _, cluster := range matching {
+		if names[cluster.Name] {
+			return nil, &UnknownError{Position: x.at(node), What: "clusters generator", Reason: fmt.Sprintf("two clusters are named %q, and it takes either", cluster.Name)}
+		}
+		names[cluster.Name] = true
+		local = local || cluster.Server == InCluster
+		if err := add(&all, cluster.Name, x.clusterParams(cluster)); err != nil {
+			return nil, err
+		}
+	}
+	if !everyone || local {
+		return all, nil
+	}
+	own := Cluster{Name: InClusterName, Server: InCluster}
+	return all, add(&all, own.Name, unregistered(own))
+}
+
+func unregistered(c Cluster) map[string]any {
+	return map[string]any{"name": c.Name, "nameNormalized": c.Name, "server": c.Server, "project": ""}
+}
+
+// ownAnnotations are those of registrations that are no parameters, by the minor since which.
+var ownAnnotations = map[string]argo.Minor{
+	argo.Prefix + "refresh": 3, argo.Prefix + "hydrate": 3, argo.Prefix + "tracking-id": 3, argo.Prefix + "installation-id": 3,
+	"kubectl.kubernetes.io/last-applied-configuration": 3, argo.Prefix + "refresh-timestamp": 6, argo.Prefix + "hydrate-timestamp": 6,
 }
 
 func (x *expander) clusterParams(c Cluster) map[string]any {
 	params := map[string]any{"name": c.Name, "nameNormalized": normalize(c.Name), "server": c.Server, "project": c.Project}
+	annotations := maps.Clone(c.Annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { since := ownAnnotations[key]; return since != 0 && x.Minor.Has(since) })
 	if x.Spec.GoTemplate {
 		meta := map[string]any{}
 		if len(c.Annotations) > 0 {
-			meta["annotations"] = maps.Clone(c.Annotations)
+			meta["annotations"] = annotations
 		}
 		if len(c.Labels) > 0 {
 			meta["labels"] = maps.Clone(c.Labels)
@@ -248,7 +304,7 @@ func (x *expander) clusterParams(c Cluster) map[string]any {
 		params["metadata"] = meta
 		return params
 	}
-	for k, v := range c.Annotations {
+	for k, v := range annotations {
 		params["metadata.annotations."+k] = v
 	}
 	for k, v := range c.Labels {

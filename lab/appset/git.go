@@ -111,7 +111,7 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 			if x.Spec.GoTemplate {
 				maps.Copy(p.values, object)
 			} else {
-				for k, v := range flatten(object) {
+				for k, v := range flatten(object, x.Minor) {
 					p.values[k] = v
 				}
 			}

@@ -34,7 +34,7 @@ func (x *expander) validate(all []Application) *Expansion {
 	for i := range all {
 		app := &all[i]
 		name := app.Metadata.Name
-		if seen[name] { // all of them are rejected
+		if seen[name] && (name != "" || !x.Minor.Has(6)) { // all of them are rejected
 			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are named %s", name), "include a distinct parameter in metadata.name, or select fewer clusters", "metadata", "name")
 			twice := wrong[name]
 			twice.Twice = true
@@ -42,11 +42,15 @@ func (x *expander) validate(all []Application) *Expansion {
 			continue
 		}
 		seen[name] = true
+		if name == "" && x.Minor.Has(6) {
+			refuse(app, ReasonInvalid, "an application has no name", "set metadata.name in the template or in templatePatch", "metadata", "name")
+			continue
+		}
 		if x.Project != nil && !x.Project(app.Spec.Project) || app.Spec.Project == "" {
 			refuse(app, ReasonInvalid, fmt.Sprintf("project %q does not exist", app.Spec.Project), "add an AppProject of that name to a folder that the root syncs", "spec", "project")
 			continue
 		}
-		cluster, err := destination(app.Spec.Destination, known)
+		cluster, err := x.destination(app.Spec.Destination, known)
 		if err != nil {
 			refuse(app, ReasonInvalid, err.Error(), "name a cluster of the estate, or set its spec.server to this address", "spec", "destination")
 			continue
@@ -66,7 +70,7 @@ func (x *expander) validate(all []Application) *Expansion {
 			refuse(&app, ReasonRefused, h.SyncSource.Path+" is not a folder to sync from", "", "spec", "sourceHydrator", "syncSource", "path")
 			continue
 		}
-		dropEmpty(&app.Spec)
+		API{x.Minor}.conform(&app.Template)
 		out.Applications = append(out.Applications, app)
 	}
 	for _, i := range wrong {
@@ -78,20 +82,26 @@ func (x *expander) validate(all []Application) *Expansion {
 }
 
 // Destination returns the name of the destination cluster.
-func (w World) Destination(d Destination) (string, error) { return destination(d, w.registered()) }
+func (w World) Destination(d Destination) (string, error) { return w.destination(d, w.registered()) }
 
-func destination(d Destination, known []Cluster) (string, error) {
+func (w World) destination(d Destination, known []Cluster) (string, error) {
 	switch {
 	case d.Name != "" && d.Server != "":
 		return "", fmt.Errorf("a destination has a name or a server, not both: %s, %s", d.Name, d.Server)
 	case d.Name == "" && d.Server == "":
 		return "", errors.New("no destination: neither name nor server")
 	}
+	if w.Minor.Has(3) {
+		d.Server = strings.TrimRight(d.Server, "/")
+	}
 	var names []string
 	for _, c := range known { // registered servers have no trailing slash
 		if d.Name != "" && c.Name == d.Name || d.Server != "" && c.Server == d.Server {
 			names = append(names, c.Name)
 		}
+	}
+	if d.Name == InClusterName && len(names) == 0 && w.Minor.Has(3) { // whatever the registration of Argo CD's own cluster is called
+		return w.destination(Destination{Server: InCluster}, known)
 	}
 	switch {
 	case len(names) == 0:
@@ -132,26 +142,35 @@ func validateMetadata(m Metadata) field.ErrorList {
 	return errs
 }
 
-// dropEmpty removes empty fields, like the controller. Like it, it works on copies of multiple sources, which keep theirs.
-func dropEmpty(s *Spec) {
+// dropEmpty removes empty fields, like the controller. Before 3.5, it worked on copies of multiple sources, which kept theirs.
+func (a API) dropEmpty(s *Spec) {
 	if s.SyncPolicy != nil && s.SyncPolicy.empty() {
 		s.SyncPolicy = nil
 	}
-	if len(s.Sources) > 0 || s.Source == nil {
-		return
+	switch {
+	case len(s.Sources) > 0 && a.Minor.Has(5):
+		s.Sources = slices.Clone(s.Sources)
+		for i := range s.Sources {
+			s.Sources[i] = s.Sources[i].withoutEmpty()
+		}
+	case len(s.Sources) == 0 && s.Source != nil:
+		source := s.Source.withoutEmpty()
+		s.Source = &source
 	}
-	source := *s.Source
-	if source.Kustomize != nil && source.Kustomize.empty() {
-		source.Kustomize = nil
+}
+
+func (s Source) withoutEmpty() Source {
+	if s.Kustomize != nil && s.Kustomize.empty() {
+		s.Kustomize = nil
 	}
-	if source.Helm != nil && source.Helm.empty() {
-		source.Helm = nil
+	if s.Helm != nil && s.Helm.empty() {
+		s.Helm = nil
 	}
-	if d := source.Directory; d != nil && d.empty() {
-		source.Directory = nil
+	if d := s.Directory; d != nil && d.empty() {
+		s.Directory = nil
 		if d.Exclude != "" || d.Include != "" {
-			source.Directory = &Directory{Exclude: d.Exclude, Include: d.Include}
+			s.Directory = &Directory{Exclude: d.Exclude, Include: d.Include}
 		}
 	}
-	s.Source = &source
+	return s
 }

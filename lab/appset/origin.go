@@ -139,6 +139,8 @@ func (s *Set) Selectors() []metav1.LabelSelector {
 
 // Asked is Selectors with the parameters of the first generator of each matrix, or as written if these are unknown.
 func (s *Set) Asked(w World) []metav1.LabelSelector {
+	s = s.before(w.Minor)
+	s.compiled.begin(w.Minor)
 	var list []metav1.LabelSelector
 	for i := range s.Spec.Generators {
 		g := &s.Spec.Generators[i]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,6 +35,41 @@ func within(step string, err error) error {
 		return &fieldError{err: err}
 	}
 	return &fieldError{path: []string{step}, err: err}
+}
+
+// renderGenerator is renderAll for a generator, with the parameters of the first of a matrix. Since 3.4, values that refer to parameters of the generator itself
+// stay as written until these are known.
+func renderGenerator(t *templates, from Generator, params map[string]any) (Generator, error) {
+	t.generator = t.minor.Has(4)
+	defer func() { t.generator = false }()
+	return renderAll(t, from, params)
+}
+
+// withValues are the types of generators whose values renderGenerator treats in its own way.
+var withValues = []reflect.Type{reflect.TypeFor[Clusters](), reflect.TypeFor[Git]()}
+
+// isAbsent reports whether a text cannot be rendered as a parameter is missing. Like upstream, it goes by the message.
+func isAbsent(err error) bool {
+	return strings.Contains(err.Error(), "map has no entry for key") || strings.Contains(err.Error(), "can't evaluate field")
+}
+
+// early renders a generator's values as far as the first of a matrix has their parameters.
+func (t *templates) early(values map[string]string, params map[string]any) (map[string]string, error) {
+	if values == nil {
+		return nil, nil
+	}
+	out := make(map[string]string, len(values))
+	for key, value := range values {
+		text, err := t.strict.replace(value, params)
+		if err != nil && !isAbsent(err) {
+			return nil, within(key, err)
+		}
+		if err != nil {
+			text = value
+		}
+		out[key] = text
+	}
+	return out, nil
 }
 
 // renderAll renders all strings in a value, map keys included.
@@ -101,6 +137,14 @@ func (t *templates) copyStruct(to, from reflect.Value, params map[string]any) er
 	}
 	for i := range from.NumField() {
 		field := from.Type().Field(i)
+		if t.generator && field.Name == "Values" && slices.Contains(withValues, from.Type()) {
+			values, err := t.early(from.Field(i).Interface().(map[string]string), params)
+			if err != nil {
+				return within("values", err)
+			}
+			to.Field(i).Set(reflect.ValueOf(values))
+			continue
+		}
 		if err := t.copyValue(to.Field(i), from.Field(i), params); err != nil {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			return within(name, err)

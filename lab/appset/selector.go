@@ -7,28 +7,39 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"homelab/lab/argo"
 )
 
-// flatten joins nested keys with dots. String maps, such as labels and values, stay one value.
-func flatten(params map[string]any) map[string]string {
+// flatten joins nested keys with dots. Before 3.4, mappings of strings, such as labels and values, stayed one value; in lists they still do.
+func flatten(params map[string]any, minor argo.Minor) map[string]string {
 	flat := map[string]string{}
-	var walk func(prefix string, v any)
-	walk = func(prefix string, v any) {
+	var walk func(prefix string, v any, listed bool)
+	walk = func(prefix string, v any, listed bool) {
 		switch v := v.(type) {
 		case map[string]any:
 			for k, x := range v {
-				walk(prefix+"."+k, x)
+				walk(prefix+"."+k, x, listed)
 			}
+			return
+		case map[string]string:
+			if listed || !minor.Has(4) {
+				break
+			}
+			for k, x := range v {
+				flat[(prefix + "." + k)[1:]] = x
+			}
+			return
 		case []any:
 			for i, x := range v {
-				walk(prefix+"."+strconv.Itoa(i), x)
+				walk(prefix+"."+strconv.Itoa(i), x, true)
 			}
-		default:
-			flat[prefix[1:]] = fmt.Sprint(v)
+			return
 		}
+		flat[prefix[1:]] = fmt.Sprint(v)
 	}
 	for k, v := range params {
-		walk("."+k, v)
+		walk("."+k, v, false)
 	}
 	return flat
 }

@@ -10,7 +10,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -54,6 +53,7 @@ type Leaf struct {
 	PullRequest             *JSON                 `json:"pullRequest,omitempty"`
 	Plugin                  *JSON                 `json:"plugin,omitempty"`
 	Selector                *metav1.LabelSelector `json:"selector,omitempty"`
+	OCI                     *Git                  `json:"oci,omitempty" since:"6"` // the fields are those of git
 }
 
 // Generator has one field set; at the top level, several.
@@ -143,77 +143,6 @@ func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
 	s := &Set{Name: object.Metadata.Name, File: file, Spec: object.Spec, node: doc}
 	s.compiled = newTemplates(s.Spec.GoTemplate, s.Spec.GoTemplateOptions)
 	return s, s.check()
-}
-
-// ParseApplication reads an Application from a document.
-func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
-	var t Template
-	if ps := decode(file, doc, &t); len(ps) > 0 {
-		return nil, ps
-	}
-	dropEmpty(&t.Spec)
-	return &t, nil
-}
-
-// Rejected returns why an API server rejects an Application or an ApplicationSet.
-func Rejected(file string, doc *yaml.Node) lab.Problems {
-	var ps lab.Problems
-	switch strict.Text(doc, "kind") {
-	case "Application":
-		if _, ps = ParseApplication(file, doc); len(ps) == 0 {
-			ps = required(file, "Application", doc, reflect.TypeFor[struct {
-				Spec Spec `json:"spec"`
-			}]())
-			for i := range ps {
-				ps[i].Message = strings.TrimPrefix(ps[i].Message, "Application.")
-			}
-		}
-	case "ApplicationSet":
-		_, ps = Parse(file, doc)
-	default:
-		return nil
-	}
-	if name := strict.Text(doc, "metadata", "name"); len(validation.IsDNS1123Subdomain(name)) > 0 {
-		ps = append(ps, lab.Problem{Position: strict.Position(file, doc), Message: fmt.Sprintf("its name is %q", name)})
-	}
-	return ps
-}
-
-// Dropped returns the first field of an Application, or of a set's template, that the API server drops as it does not know it, or "".
-func Dropped(doc *yaml.Node) string {
-	text, err := yaml.Marshal(doc)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
-	if err != nil {
-		return ""
-	}
-	var app struct {
-		Spec Spec `json:"spec"`
-	}
-	var set struct {
-		Spec struct {
-			Template struct {
-				Spec Spec `json:"spec"`
-			} `json:"template"`
-		} `json:"spec"`
-	}
-	var into any = &app
-	within := "spec."
-	if strict.Text(doc, "kind") == "ApplicationSet" {
-		into, within = &set, "spec.template.spec."
-	}
-	unknown, err := kjson.UnmarshalStrict(text, into)
-	if err != nil {
-		return ""
-	}
-	for _, e := range unknown {
-		var field string
-		if n, _ := fmt.Sscanf(e.Error(), "unknown field %q", &field); n == 1 && strings.HasPrefix(field, within) {
-			return field
-		}
-	}
-	return ""
 }
 
 // decode decodes a document like an API server.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -13,6 +14,7 @@ import (
 	"github.com/valyala/fasttemplate"
 	"sigs.k8s.io/yaml"
 
+	"homelab/lab/argo"
 	"homelab/lab/sandbox"
 )
 
@@ -20,6 +22,7 @@ import (
 type templates struct {
 	goTemplate bool
 	options    []string
+	minor      argo.Minor
 	badOption  error
 	funcs      template.FuncMap
 	root       *template.Template // holds the functions, which every new template would copy
@@ -27,6 +30,10 @@ type templates struct {
 	decoded    map[string]any // JSON values by text
 	spent      *spent
 	box        *sandbox.Sandbox
+
+	strict    *templates // the same, but a missing parameter is an error
+	generator bool       // a generator is rendered
+	unknown   string     // what only a running controller knows, if a text that tpl was given has it
 }
 
 type rendering struct {
@@ -39,24 +46,51 @@ type rendering struct {
 var goOptions = regexp.MustCompile(`^missingkey=(default|invalid|zero|error)$`)
 
 func newTemplates(goTemplate bool, options []string) *templates {
-	t := &templates{goTemplate: goTemplate, options: options, parsed: map[string]rendering{}, decoded: map[string]any{}, spent: &spent{}}
+	t := &templates{goTemplate: goTemplate, options: options, decoded: map[string]any{}, spent: &spent{}}
 	t.box = sandbox.New(t.spent.step)
+	t.strict = t
 	if goTemplate {
-		t.funcs = t.box.Functions(functions())
-		t.root = template.New("").Funcs(t.funcs)
 		for _, o := range options {
 			if !goOptions.MatchString(o) {
 				t.badOption = fmt.Errorf("goTemplateOptions: unknown %q: missingkey=error, missingkey=zero or missingkey=default", o)
 			}
 		}
+		strict := *t
+		strict.options = append(slices.DeleteFunc(slices.Clone(options), func(o string) bool { return strings.HasPrefix(o, "missingkey=") }), "missingkey=error")
+		t.strict = &strict
 	}
+	t.of(argo.Newest)
 	return t
 }
 
-// begin starts the limits of another expansion.
-func (t *templates) begin() {
-	*t.spent = spent{}
+// of prepares for a minor.
+func (t *templates) of(m argo.Minor) {
+	t.minor, t.parsed = m, map[string]rendering{}
+	if !t.goTemplate {
+		return
+	}
+	funcs := functions()
+	if m.Has(6) {
+		funcs["tpl"] = func(string, any) (string, error) { return "", nil } // bound to each text
+	}
+	t.funcs = t.box.Functions(funcs)
+	t.root = template.New("").Funcs(t.funcs)
+	if t.strict != t {
+		t.strict.minor, t.strict.parsed, t.strict.funcs = t.minor, map[string]rendering{}, t.funcs
+		t.strict.root = template.New("").Funcs(t.funcs) // its own, as all templates of a root share options
+	}
+}
+
+// begin starts the limits of another expansion, for a minor.
+func (t *templates) begin(m argo.Minor) {
+	*t.spent, t.unknown = spent{}, ""
 	t.box.Reset()
+	if m == 0 {
+		m = argo.Newest
+	}
+	if m != t.minor {
+		t.of(m)
+	}
 }
 
 func (t *templates) replace(text string, params map[string]any) (string, error) {
@@ -91,8 +125,12 @@ func (t *templates) parse(text string) rendering {
 }
 
 func (t *templates) parseGo(text string) rendering {
-	tmpl := t.root
-	if strings.Contains(text, "define") || strings.Contains(text, "block") { // definitions are not shared between texts
+	tmpl, name := t.root, ""
+	if t.minor.Has(3) {
+		name = "base" // a template of that name calls itself
+	}
+	nested := t.minor.Has(6) && strings.Contains(text, "tpl")
+	if nested || strings.Contains(text, "define") || strings.Contains(text, "block") { // definitions are not shared between texts
 		tmpl = template.New("").Funcs(t.funcs)
 	}
 	if t.badOption != nil {
@@ -101,11 +139,14 @@ func (t *templates) parseGo(text string) rendering {
 	if err := sandbox.Nesting(text); err != nil {
 		return rendering{err: err}
 	}
-	tmpl, err := tmpl.New("").Parse(text)
+	tmpl = tmpl.New(name).Option(t.options...)
+	if nested {
+		tmpl.Funcs(template.FuncMap{"tpl": t.tpl(tmpl)})
+	}
+	tmpl, err := tmpl.Parse(text)
 	if err != nil {
 		return rendering{err: fmt.Errorf("template %q: %w", text, trimTemplate(err))}
 	}
-	tmpl.Option(t.options...)
 	tree := tmpl.Tree.Copy()
 	sandbox.Guard(tmpl)
 	return rendering{tree: tree, render: func(params map[string]any) (string, error) {
@@ -117,9 +158,48 @@ func (t *templates) parseGo(text string) rendering {
 	}}
 }
 
-// trimTemplate removes the template's name, which is empty.
+// trimTemplate removes the template's name.
 func trimTemplate(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "template: "), "base")
+	return errors.New(strings.Replace(text, `executing "base"`, `executing ""`, 1))
+}
+
+// maxTpl limits how deep tpl calls itself.
+const maxTpl = 3
+
+// tpl renders a text with the definitions of a template.
+func (t *templates) tpl(of *template.Template) func(text string, data any) (string, error) {
+	depth := 0
+	return func(text string, data any) (string, error) {
+		depth++
+		defer func() { depth-- }()
+		if depth > maxTpl {
+			return "", fmt.Errorf("tpl calls itself more than %d times", maxTpl)
+		}
+		if err := errors.Join(sandbox.Nesting(text), t.spent.step(len(of.Templates())+len(text)/4)); err != nil {
+			return "", err
+		}
+		tmpl, err := of.Clone()
+		if err == nil {
+			tmpl, err = tmpl.New(of.Name()).Parse(text)
+		}
+		if err != nil {
+			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
+		}
+		if name := calls(tmpl.Tree.Root, nondeterministic); name != "" {
+			t.unknown = "template function " + name
+			return "", errors.New(t.unknown)
+		}
+		sandbox.Guard(tmpl)
+		var b strings.Builder
+		if err := tmpl.Execute(t.box.Writer(&b), data); err != nil {
+			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
+		}
+		if err := t.spent.wrote(b.Len()); err != nil {
+			return "", err
+		}
+		return strings.ReplaceAll(b.String(), "<no value>", ""), nil
+	}
 }
 
 // tagged matches texts that may have tags: both braces on a line.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"homelab/lab/argo"
 	"homelab/lab/upstream"
 )
 
@@ -25,10 +26,40 @@ type schema struct {
 	IntOrString          bool `json:"x-kubernetes-int-or-string"`
 }
 
-// TestTypesMatchCRD compares the types with the CRD of the Argo CD that lab installs: a missing field would be missing
-// in the result.
+// releases are Argo CD's whose CRDs are compared, by minor.
+var releases = map[argo.Minor]string{2: "3.2.11", 3: "3.3.19", 4: "3.4.13", 5: "3.5.7", 6: "3.6.1"}
+
+// TestTypesMatchCRD compares the types with the CRD of each minor: a missing field would be missing in the result.
 func TestTypesMatchCRD(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(upstream.Dir(t, "github.com/argoproj/argo-cd/v3@v3.2.11"), "manifests", "crds", "application-crd.yaml"))
+	for _, m := range argo.Minors() {
+		t.Run(m.String(), func(t *testing.T) {
+			dir := upstream.Dir(t, "github.com/argoproj/argo-cd/v3@v"+releases[m])
+			compare(t, m, "spec", specOf(t, dir, "application"), reflect.TypeFor[Spec]())
+			set := specOf(t, dir, "applicationset").Properties["generators"].Items
+			if _, ok := set.Properties["oci"]; ok != m.Has(6) {
+				t.Errorf("generator oci: %t", ok)
+			}
+			github := set.Properties["scmProvider"].Properties["github"]
+			if _, ok := github.Properties["excludeArchivedRepos"]; ok != m.Has(5) {
+				t.Errorf("scmProvider.github.excludeArchivedRepos: %t", ok)
+			}
+			project := specOf(t, dir, "appproject")
+			if _, ok := project.Properties["clusterResourceWhitelist"].Items.Properties["name"]; ok != m.Has(3) {
+				t.Errorf("clusterResourceWhitelist[].name: %t", ok)
+			}
+			if _, ok := project.Properties["sourceIntegrity"]; ok != m.Has(5) {
+				t.Errorf("sourceIntegrity: %t", ok)
+			}
+			if _, ok := project.Properties["syncWindows"].Items.Properties["syncOverrun"]; ok != m.Has(5) {
+				t.Errorf("syncWindows[].syncOverrun: %t", ok)
+			}
+		})
+	}
+}
+
+func specOf(t *testing.T, dir, kind string) schema {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "manifests", "crds", kind+"-crd.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +73,10 @@ func TestTypesMatchCRD(t *testing.T) {
 	if err := yaml.Unmarshal(data, &crd); err != nil {
 		t.Fatal(err)
 	}
-	compare(t, "spec", crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"], reflect.TypeFor[Spec]())
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 }
 
-func compare(t *testing.T, path string, s schema, typ reflect.Type) {
+func compare(t *testing.T, m argo.Minor, path string, s schema, typ reflect.Type) {
 	t.Helper()
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -60,13 +91,13 @@ func compare(t *testing.T, path string, s schema, typ reflect.Type) {
 			t.Errorf("%s is a %s", path, typ)
 		}
 	case s.Type == "array":
-		compare(t, path+"[]", *s.Items, typ.Elem())
+		compare(t, m, path+"[]", *s.Items, typ.Elem())
 	case s.AdditionalProperties != nil:
-		compare(t, path+"{}", *s.AdditionalProperties, typ.Elem())
+		compare(t, m, path+"{}", *s.AdditionalProperties, typ.Elem())
 	case s.Type == "object":
 		fields := map[string]reflect.Type{}
 		for _, f := range reflect.VisibleFields(typ) {
-			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && m.Has(sinceOf(f)) {
 				fields[name] = f.Type
 			}
 		}
@@ -77,7 +108,7 @@ func compare(t *testing.T, path string, s schema, typ reflect.Type) {
 				continue
 			}
 			delete(fields, name)
-			compare(t, path+"."+name, property, field)
+			compare(t, m, path+"."+name, property, field)
 		}
 		for name := range fields {
 			t.Errorf("%s.%s is not in the CRD", path, name)

@@ -172,6 +172,7 @@ type loader struct {
 	files
 	estate *lab.Estate
 	engine lab.EngineType // overrides the hub's, unless empty
+	asked  Asked          // overrides the hub's version
 
 	component   func(ref string) string // nil if unknown
 	ungenerated bool                    // skip lab's files for Flux

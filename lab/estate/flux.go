@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/bridge"
 	"homelab/lab/estate/document"
 	"homelab/lab/flux"
@@ -21,6 +22,18 @@ import (
 
 // WithEngine overrides spec.engine of the hub.
 func WithEngine(t lab.EngineType) Option { return func(l *loader) { l.engine = t } }
+
+// Asked is a version of an engine that was asked for on a command line.
+type Asked struct {
+	Version string         // empty for what the estate says, Newest for lab's newest
+	Of      lab.EngineType // if the hub has this engine; empty for any
+}
+
+// Newest is the version of an engine that is lab's newest, whatever the estate says.
+const Newest = "newest"
+
+// WithEngineVersion overrides spec.engine.version of the hub.
+func WithEngineVersion(a Asked) Option { return func(l *loader) { l.asked = a } }
 
 // Ungenerated skips the files that lab generates for Flux, and everything that depends on them.
 func Ungenerated() Option { return func(l *loader) { l.ungenerated = true } }
@@ -34,6 +47,14 @@ func (l *loader) chooseEngine() {
 		}
 		if l.engine != "" && c.Engine.Type != l.engine {
 			c.Engine = lab.EngineSpec{Type: l.engine} // other fields are for the other engine
+		}
+		if l.asked.Version != "" && (l.asked.Of == "" || l.asked.Of == c.Engine.Type) {
+			c.Engine.Version = strings.TrimSuffix(l.asked.Version, Newest)
+		}
+		if v := c.Engine.Version; v != "" && c.Engine.Type == lab.EngineArgoCD {
+			if m, modelled := argo.ParseMinor(v); !modelled {
+				l.note(c.Position("spec.engine.version"), "lab does not know Argo CD "+lab.Minor(v), "it expands and renders as "+m.String()+" does")
+			}
 		}
 		if c.Engine.Type != lab.EngineFlux {
 			continue

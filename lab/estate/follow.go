@@ -80,13 +80,14 @@ func (l *loader) rootTrees() []tree {
 	var trees []tree
 	for i, doc := range l.appliedRoot() {
 		at := strict.Position(lab.RootFile, l.rootDocs[i])
+		l.estate.Notes = append(l.estate.Notes, l.api().Ignored(lab.RootFile, l.rootDocs[i])...)
 		switch strict.Text(doc, "kind") {
 		case "AppProject":
 			l.project(tree{}, lab.RootFile, doc)
 		case "ApplicationSet":
 			l.addSet(tree{}, lab.RootFile, doc)
 		case "Application":
-			app, problems := appset.ParseApplication(lab.RootFile, doc)
+			app, problems := l.api().ParseApplication(lab.RootFile, doc)
 			if l.problems = append(l.problems, problems...); app == nil {
 				continue
 			}
@@ -273,7 +274,7 @@ func (l *loader) addObjects(t tree, docs []render.Document) []tree {
 // rootIsSynced records the root's addresses as written: the root is itself synced from Git.
 func (l *loader) rootIsSynced() {
 	for _, doc := range l.rootDocs {
-		app, _ := appset.ParseApplication(lab.RootFile, doc)
+		app, _ := l.api().ParseApplication(lab.RootFile, doc)
 		if app == nil || strict.Text(doc, "kind") != "Application" {
 			continue
 		}
@@ -291,13 +292,16 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 		return nil
 	}
 	l.hold(t, doc)
+	if ofEngine(doc) {
+		l.estate.Notes = append(l.estate.Notes, l.api().Ignored(file, doc)...)
+	}
 	switch kind {
 	case "AppProject":
 		l.project(t, file, doc)
 	case "ApplicationSet":
 		l.addSet(t, file, doc)
 	case "Application":
-		app, problems := appset.ParseApplication(file, doc)
+		app, problems := l.api().ParseApplication(file, doc)
 		if l.isOwn(file) {
 			l.problems = append(l.problems, problems...)
 		} else if l.rejects(t, file, doc) {
@@ -313,7 +317,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 
 // rejects leaves out an object of another repository that the API server rejects.
 func (l *loader) rejects(t tree, file string, doc *yaml.Node) bool {
-	problems := appset.Rejected(file, doc)
+	problems := l.api().Rejected(file, doc)
 	if len(problems) == 0 {
 		return false
 	}

@@ -39,7 +39,10 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		n.Opaque = n.Opaque || source.RepoURL != l.inputs().ChartRepoURL
 		return
 	}
-	all, err := l.objects(l.sourceOf(l.tree(r, source.TargetRevision), app, source))
+	c, _ := l.estate.Cluster(g.Cluster)
+	from := l.sourceOf(l.tree(r, source.TargetRevision), app, source)
+	from.KubeVersion = kubeVersion(c)
+	all, err := l.objects(from)
 	plain := render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain
 	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
 		why := known.Message
@@ -49,8 +52,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		leftout.Unsynced(g, "it cannot be rendered: "+why)
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !render.Applied(o) })
-	c, _ := l.estate.Cluster(g.Cluster)
-	n.Add(objects, app.Spec.Destination.Namespace, document.Nodes(c))
+	n.Add(render.Rules{Minor: MinorOf(l.estate)}, objects, app.Spec.Destination.Namespace, document.Nodes(c))
 	if !g.Leads {
 		l.objectImages(g, objects)
 	}
@@ -117,7 +119,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	}
 	for _, o := range objects {
 		why := render.Unappliable(o, options)
-		if problems := rejected(o); why == "" && len(problems) > 0 {
+		if problems := l.rejectedObject(o); why == "" && len(problems) > 0 {
 			why = objectName(o) + " is rejected: " + problems[0].Message
 		}
 		if why != "" {
@@ -126,7 +128,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 		}
 	}
 	for _, o := range objects {
-		if field := dropped(o); field != "" && g.LeftOut == "" {
+		if field := l.dropped(o); field != "" && g.LeftOut == "" {
 			g.LeftOut, g.Drifts = objectName(o)+" has the unknown field "+field+", which is dropped: never in sync", true
 		}
 	}
@@ -141,18 +143,18 @@ func ofEngine(doc *yaml.Node) bool {
 	return strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) && slices.Contains(rootKinds, strict.Text(doc, "kind"))
 }
 
-// rejected is appset.Rejected for objects of any kind.
-func rejected(o render.Document) lab.Problems {
+// rejectedObject is appset.API.Rejected for objects of any kind.
+func (l *loader) rejectedObject(o render.Document) lab.Problems {
 	if !ofEngine(o.Node) {
 		return nil
 	}
-	return appset.Rejected(o.File, o.Node)
+	return l.api().Rejected(o.File, o.Node)
 }
 
-// dropped is appset.Dropped for objects of any kind.
-func dropped(o render.Document) string {
+// dropped is appset.API.Dropped for objects of any kind.
+func (l *loader) dropped(o render.Document) string {
 	if kind := strict.Text(o.Node, "kind"); !ofEngine(o.Node) || kind == "AppProject" {
 		return ""
 	}
-	return appset.Dropped(o.Node)
+	return l.api().Dropped(o.Node)
 }

@@ -146,8 +146,8 @@ func TestApplications(t *testing.T) {
 			if app.Metadata.Name != cluster+"-"+addon || app.Metadata.Labels["addon"] != addon || app.Metadata.Labels["cluster"] != cluster {
 				t.Errorf("%s-%s: %+v", cluster, addon, app.Metadata)
 			}
-			if app.Spec.Destination.Name != cluster || len(app.Metadata.Finalizers) == 0 || !app.Spec.SyncPolicy.Automated.Prune ||
-				!app.Spec.SyncPolicy.Automated.SelfHeal {
+			if app.Spec.Destination.Name != cluster || len(app.Metadata.Finalizers) == 0 || !app.Spec.SyncPolicy.Automated.Prunes() ||
+				!app.Spec.SyncPolicy.Automated.Heals() {
 				t.Errorf("%s-%s is not removed, pruned and healed: %+v", cluster, addon, app)
 			}
 			if src := app.Spec.Sources[1]; src.Path != "" {

@@ -25,6 +25,7 @@ type rendering struct {
 func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source) render.Source {
 	return render.Source{
 		FS: fsys, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate),
 		Ref: func(name string) fs.FS {
 			for _, s := range app.Spec.All() {
 				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {
@@ -38,6 +39,14 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 			return nil
 		},
 	}
+}
+
+// kubeVersion returns the version of a cluster that charts see; empty for lab's.
+func kubeVersion(c lab.Cluster) string {
+	if c.Kubernetes != "" && c.Kubernetes == lab.Minor(c.Kubernetes) {
+		return c.Kubernetes + ".0"
+	}
+	return c.Kubernetes
 }
 
 // rendering records how a folder is rendered and returns a key for it.

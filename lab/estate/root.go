@@ -74,7 +74,7 @@ func (l *loader) rootProjects() {
 				Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")),
 				Message:  fmt.Sprintf("application %s: project %q does not exist", strict.Text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
 			})
-		} else if app, _ := appset.ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project].Project != nil {
+		} else if app, _ := l.api().ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project].Project != nil {
 			l.permitsRoot(doc, app)
 		}
 	}
@@ -86,7 +86,7 @@ func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
 		if original != doc {
 			continue
 		}
-		applied, _ := appset.ParseApplication(lab.RootFile, l.appliedRoot()[i])
+		applied, _ := l.api().ParseApplication(lab.RootFile, l.appliedRoot()[i])
 		if applied == nil {
 			return
 		}
@@ -116,7 +116,7 @@ func (l *loader) isRoot(app plainApplication) bool {
 		return true
 	}
 	for _, doc := range l.rootDocs {
-		root, _ := appset.ParseApplication(lab.RootFile, doc)
+		root, _ := l.api().ParseApplication(lab.RootFile, doc)
 		if root == nil || strict.Text(doc, "kind") != "Application" || root.Metadata.Name != app.Metadata.Name {
 			continue
 		}

@@ -47,11 +47,24 @@ func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	return list
 }
 
+// MinorOf returns the minor of Argo CD that the estate is for; zero for the default. One that lab does not model is treated as the nearest.
+func MinorOf(e *lab.Estate) argo.Minor {
+	hub := e.Hub().Engine
+	if hub.Type != lab.EngineArgoCD || hub.Version == "" {
+		return 0
+	}
+	m, _ := argo.ParseMinor(hub.Version)
+	return m
+}
+
+func (l *loader) api() appset.API { return appset.API{Minor: MinorOf(l.estate)} }
+
 // World returns the inputs for expanding the estate's ApplicationSets.
 func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	in := bridge.InputsOf(e)
 	in.Mounts = slices.Clone(in.Mounts) // sets are expanded in parallel
 	return appset.World{
+		Minor:     MinorOf(e),
 		Namespace: NamespaceOf(e),
 		Clusters:  registrations(e, clusters),
 		Repository: func(url, revision string) (fs.FS, error) {
@@ -159,6 +172,7 @@ func (l *loader) expand() {
 			known[s.addon] = false
 			return
 		}
+		l.estate.Notes = append(l.estate.Notes, x.actual.Notes...)
 		for _, i := range x.actual.Invalid {
 			l.rejected(s, i)
 		}

@@ -33,7 +33,7 @@ func Takes(dir, file string, d appset.Directory) bool {
 	if dir == "." {
 		rel, ok = file, true
 	}
-	if !ok || !slices.Contains(extensions, path.Ext(file)) || !d.Recurse && strings.Contains(rel, "/") {
+	if !ok || !d.DisableExtensionFilter && !slices.Contains(extensions, path.Ext(file)) || !d.Recurse && strings.Contains(rel, "/") {
 		return false
 	}
 	return (d.Exclude == "" || !Globs(d.Exclude, rel)) && (d.Include == "" || Globs(d.Include, rel))

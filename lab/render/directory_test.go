@@ -29,6 +29,10 @@ func TestTakes(t *testing.T) {
 		{"apps", "apps/a.yaml", appset.Directory{Exclude: "a*"}, false},
 		{"apps", "apps/a.yaml", appset.Directory{Exclude: "b*"}, true},
 		{"apps", "apps/a.yaml", appset.Directory{Include: "["}, false},
+		{"apps", "apps/a.txt", appset.Directory{DisableExtensionFilter: true}, true},
+		{"apps", "apps/a.yaml.sealed", appset.Directory{DisableExtensionFilter: true, Include: "*.sealed"}, true},
+		{"apps", "apps/a.yaml", appset.Directory{DisableExtensionFilter: true, Include: "*.sealed"}, false},
+		{"apps", "apps/b/a.txt", appset.Directory{DisableExtensionFilter: true}, false},
 	} {
 		if got := Takes(c.dir, c.file, c.d); got != c.want {
 			t.Errorf("Takes(%q, %q, %+v) = %t, want %t", c.dir, c.file, c.d, got, c.want)

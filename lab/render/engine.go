@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 
+	"homelab/lab/argo"
 	"homelab/lab/sandbox"
 )
 
@@ -23,6 +24,7 @@ import (
 // every function and its result spend a budget.
 type engine struct {
 	*Budget
+	minor argo.Minor
 	box   *sandbox.Sandbox
 	names map[string]int
 	trace *trace // of the current file; nil within includes

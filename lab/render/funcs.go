@@ -73,6 +73,7 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 			return v, nil
 		},
 	})
+	maps.Copy(funcs, helm4(e.minor))
 	funcs = e.box.Functions(funcs)
 	maps.Copy(funcs, e.calling(root))
 	funcs["__at"] = func(line int, text bool) string {

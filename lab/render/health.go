@@ -3,6 +3,7 @@ package render
 import (
 	_ "embed" // of the table
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -13,7 +14,7 @@ import (
 	"homelab/lab/strict"
 )
 
-// checked are the kinds without which Argo CD does not consider an Application healthy: those of GetHealthCheckFunc of gitops-engine, and any with an override in
+// checked are the kinds without which Argo CD before 3.4 does not consider an Application healthy: those of GetHealthCheckFunc of gitops-engine, and any with an override in
 // its configuration, as ConfigMap has in upstream's (ignoreResourceUpdates).
 var checked = []string{
 	"APIService", "ApplicationSet", "ConfigMap", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "Rollout", "Service", "StatefulSet", "Workflow",
@@ -22,30 +23,54 @@ var checked = []string{
 //go:embed healthchecks.txt
 var healthChecks string
 
-// customChecks returns, by group, the kinds of custom resources that are healthy once their controller sets their status.
-var customChecks = sync.OnceValue(func() map[string][]string {
-	kinds := map[string][]string{}
+// customChecks returns, by group, the kinds of custom resources that are healthy once their controller sets their status, with the minor since which.
+var customChecks = sync.OnceValue(func() map[string]map[string]argo.Minor {
+	kinds := map[string]map[string]argo.Minor{}
 	for line := range strings.Lines(healthChecks) {
-		if words := strings.Fields(line); words[0] != "#" {
-			kinds[words[0]] = words[1:]
+		words := strings.Fields(line)
+		if words[0] == "#" {
+			continue
 		}
+		of := map[string]argo.Minor{}
+		for _, word := range words[1:] {
+			kind, since, newer := strings.Cut(word, "/")
+			of[kind] = argo.Oldest
+			if n, err := strconv.Atoi(since); newer && err == nil {
+				of[kind] = argo.Minor(n)
+			}
+		}
+		kinds[words[0]] = of
 	}
 	return kinds
 })
 
+// Rules are those of a minor of Argo CD for the health of objects, zero being the default.
+type Rules struct{ Minor argo.Minor }
+
 // hasCheck reports whether Argo CD checks the health of a custom resource.
-func hasCheck(group, kind string) bool {
+func (r Rules) hasCheck(group, kind string) bool {
+	groups := []string{group}
 	for domain, more := group, true; more; {
-		if _, domain, more = strings.Cut(domain, "."); more && customChecks()["_."+domain] != nil {
-			return true
+		if _, domain, more = strings.Cut(domain, "."); more {
+			groups = append(groups, "_."+domain)
 		}
 	}
-	return slices.Contains(customChecks()[group], kind)
+	for _, g := range groups {
+		for _, k := range []string{kind, "_"} {
+			if since := customChecks()[g][k]; since != 0 && r.Minor.Has(since) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// Checked reports whether an Application without an object is unhealthy.
-func Checked(o Document) bool {
-	return !IsHook(o) && slices.Contains(checked, strict.Text(o.Node, "kind"))
+// Checked is Rules.Checked of the default.
+func Checked(o Document) bool { return Rules{}.Checked(o) }
+
+// Checked reports whether an Application of which nothing is applied, and that consists of an object, is unhealthy. Since 3.4, that is so whatever the object is.
+func (r Rules) Checked(o Document) bool {
+	return !IsHook(o) && (r.Minor.Has(4) || slices.Contains(checked, strict.Text(o.Node, "kind")))
 }
 
 // Wait is what an object waits for until Argo CD considers it healthy.
@@ -89,8 +114,13 @@ func ofClass(name string) string {
 // controls is what sets the status of custom resources of a group.
 func controls(group string) string { return "a controller of " + group }
 
-// Waits returns what objects wait for that a new cluster lacks, with nodes of these labels; nil for unknown ones.
+// Waits is Rules.Waits of the default.
 func Waits(objects []Document, nodes []map[string]string) []Wait {
+	return Rules{}.Waits(objects, nodes)
+}
+
+// Waits returns what objects wait for that a new cluster lacks, with nodes of these labels; nil for unknown ones.
+func (r Rules) Waits(objects []Document, nodes []map[string]string) []Wait {
 	var list []Wait
 	for _, o := range objects {
 		n := o.Node
@@ -116,7 +146,7 @@ func Waits(objects []Document, nodes []map[string]string) []Wait {
 				list = append(list, Wait{Why: title + " is suspended"})
 			}
 		}
-		if group := groupOf(n); hasCheck(group, strict.Text(n, "kind")) {
+		if group := groupOf(n); r.hasCheck(group, strict.Text(n, "kind")) {
 			wait(controls(group), controls(group), controls("*"))
 		}
 		if need := Unplaced(n, nodes); need != "" {

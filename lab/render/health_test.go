@@ -3,25 +3,31 @@ package render
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 	"homelab/lab/upstream"
 )
 
 func TestChecked(t *testing.T) {
-	for manifest, want := range map[string]bool{
-		"{kind: Deployment}":     true,
-		"{kind: ConfigMap}":      true, // overridden in upstream's argocd-cm
-		"{kind: ServiceAccount}": false,
-		"{kind: Job, metadata: {annotations: {argocd.argoproj.io/hook: PreSync}}}": false,
+	for manifest, want := range map[string][2]bool{ // before 3.4, and since
+		"{kind: Deployment}":     {true, true},
+		"{kind: ConfigMap}":      {true, true}, // overridden in upstream's argocd-cm
+		"{kind: ServiceAccount}": {false, true},
+		"{kind: Job, metadata: {annotations: {argocd.argoproj.io/hook: PreSync}}}": {false, false},
 	} {
 		docs, problems := strict.Parse("x.yaml", []byte(manifest))
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := Checked(Document{Node: docs[0]}); got != want {
+		o := Document{Node: docs[0]}
+		if got := [2]bool{Rules{3}.Checked(o), Rules{4}.Checked(o)}; got != want {
 			t.Errorf("%s: %t", manifest, got)
+		}
+		if (Rules{Minor: argo.Newest}).Checked(o) != want[1] {
+			t.Errorf("%s: the newest is not as 3.4", manifest)
 		}
 	}
 }
@@ -45,44 +51,62 @@ func TestIsLocal(t *testing.T) {
 func TestHasCheck(t *testing.T) {
 	for _, c := range []struct {
 		group, kind string
-		want        bool
+		since       argo.Minor // 0 for never
 	}{
-		{"cert-manager.io", "Certificate", true},
-		{"cert-manager.io", "Order", false},
-		{"s3.aws.crossplane.io", "Bucket", true}, // by wildcard
-		{"apps", "Deployment", false},
-		{"", "Service", false},
+		{"cert-manager.io", "Certificate", 2},
+		{"cert-manager.io", "Order", 0},
+		{"acme.cert-manager.io", "Order", 6},
+		{"s3.aws.crossplane.io", "Bucket", 2},                  // by wildcard
+		{"compute.cnrm.cloud.google.com", "ComputeDisk", 2},    // by name, then by wildcard
+		{"compute.cnrm.cloud.google.com", "ComputeAddress", 3}, // by wildcard
+		{"operator.victoriametrics.com", "VMCluster", 5},       // any kind of one group
+		{"other.operator.victoriametrics.com", "VMCluster", 0}, // and of no other
+		{"nmstate.io", "NodeNetworkConfigurationPolicy", 4},
+		{"apps", "Deployment", 0},
+		{"", "Service", 0},
 	} {
-		if got := hasCheck(c.group, c.kind); got != c.want {
-			t.Errorf("%s of %s: %t", c.kind, c.group, got)
+		for _, m := range argo.Minors() {
+			if got, want := (Rules{m}).hasCheck(c.group, c.kind), c.since != 0 && m >= c.since; got != want {
+				t.Errorf("%s: %s of %s: %t", m, c.kind, c.group, got)
+			}
+		}
+		if got := (Rules{Minor: argo.Newest}).hasCheck(c.group, c.kind); got != (c.since != 0) {
+			t.Errorf("the newest: %s of %s: %t", c.kind, c.group, got)
 		}
 	}
 }
 
-// TestCustomChecks compares the table with the checks of the Argo CD that lab installs.
+// TestCustomChecks compares the table with the checks of each minor of Argo CD.
 func TestCustomChecks(t *testing.T) {
-	root := filepath.Join(upstream.Dir(t, "github.com/argoproj/argo-cd/v3@v3.2.11"), "resource_customizations")
+	for m, version := range map[argo.Minor]string{2: "3.2.11", 3: "3.3.19", 4: "3.4.13", 5: "3.5.7", 6: "3.6.1"} {
+		t.Run(m.String(), func(t *testing.T) { compareChecks(t, m, version) })
+	}
+}
+
+func compareChecks(t *testing.T, m argo.Minor, version string) {
+	root := filepath.Join(upstream.Dir(t, "github.com/argoproj/argo-cd/v3@v"+version), "resource_customizations")
 	scripts, err := filepath.Glob(filepath.Join(root, "*", "*", "health.lua"))
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no checks: ", err)
 	}
 	others := []string{"ApplicationSet", "CronJob", "CustomResourceDefinition", "PodDisruptionBudget", "SealedSecret"} // every cluster has their controllers, or they are judged elsewhere
-	upstream := map[string][]string{}
+	known := map[string][]string{}
 	for _, script := range scripts {
 		kind := filepath.Dir(script)
 		group := filepath.Base(filepath.Dir(kind))
-		upstream[group] = append(upstream[group], filepath.Base(kind))
+		known[group] = append(known[group], filepath.Base(kind))
 	}
-	for group, kinds := range upstream {
+	for group, kinds := range known {
 		for _, kind := range kinds {
-			if !slices.Contains(customChecks()[group], kind) && !slices.Contains(others, kind) {
+			if since := customChecks()[group][kind]; (since == 0 || !m.Has(since)) && !slices.Contains(others, kind) {
 				t.Errorf("missing: %s of %s", kind, group)
 			}
 		}
 	}
 	for group, kinds := range customChecks() {
-		for _, kind := range kinds {
-			if !slices.Contains(upstream[group], kind) {
+		for kind, since := range kinds {
+			wildcard := strings.HasSuffix(group, ".cnrm.cloud.google.com") && m.Has(3) // took the place of kinds by name
+			if m.Has(since) && !wildcard && !slices.Contains(known[group], kind) {
 				t.Errorf("not upstream: %s of %s", kind, group)
 			}
 		}

@@ -57,7 +57,7 @@ func (s Source) helm() (docs []Document, err error) {
 			docs = append(docs, more...)
 		}
 	}
-	e := &engine{Budget: b}
+	e := &engine{Budget: b, minor: s.Minor}
 	rendered, err := e.render(c, top)
 	if err != nil {
 		var f *templateError
@@ -110,6 +110,9 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	if err := chartutil.ProcessDependenciesWithMerge(c, vals); err != nil {
 		return nil, err
 	}
+	if s.Minor.Has(5) {
+		dropNulls(c, vals)
+	}
 	top, err := chartutil.ToRenderValuesWithSchemaValidation(c, vals, release, caps, true) // Helm's validation would fetch remote schemas
 	if err != nil || o.SkipSchemaValidation {
 		return top, err
@@ -145,11 +148,12 @@ func (s Source) origin(name string, lines []int) (string, []int) {
 // values merges the Application's values: files, values, parameters, file parameters.
 func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 	vals := map[string]any{}
-	for _, name := range o.ValueFiles {
-		fsys, file, err := s.valueFile(name)
-		if err != nil {
-			return nil, err
-		}
+	files, err := s.valueFiles(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		fsys, file := f.fsys, f.name
 		data, err := b.yaml(fsys, file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && o.IgnoreMissingValueFiles:
@@ -170,7 +174,7 @@ func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 	if o.ValuesObject != nil && len(o.ValuesObject.Raw) > 0 {
 		own = o.ValuesObject.Raw
 	}
-	vals, err := overlay(vals, own)
+	vals, err = overlay(vals, own)
 	if err != nil {
 		return nil, failed(s.Path, fmt.Errorf("helm values: %w", err))
 	}

@@ -240,7 +240,7 @@ func (s Source) options(r *repository, k map[string]any, o *appset.Kustomize) er
 		k["patches"] = append(list(k["patches"]), patch)
 	}
 	for _, c := range o.Components {
-		if o.IgnoreMissingComponents && !r.Exists(path.Join(s.Path, c)) {
+		if dir := path.Join(s.Path, c); o.IgnoreMissingComponents && (!r.Exists(dir) || s.Minor.Has(6) && kustomizationIn(r.FS, dir) == "") {
 			continue
 		}
 		k["components"] = append(list(k["components"]), c)

@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/strict"
 )
 
@@ -34,8 +35,9 @@ type Source struct {
 
 	Application string // default release name
 	Project     string
-	Namespace   string // of the destination
-	KubeVersion string // of the destination; empty for lab's
+	Namespace   string     // of the destination
+	KubeVersion string     // of the destination; empty for lab's
+	Minor       argo.Minor // of Argo CD; zero for the default
 
 	Budget *Budget // of all renderings, or nil
 

@@ -19,6 +19,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 )
 
 var update = flag.Bool("update", false, "update the expected output in testdata")
@@ -37,19 +38,22 @@ func TestRender(t *testing.T) {
 			}
 			repo, values := fstest.MapFS{}, fstest.MapFS{}
 			var source, want *txtar.File
+			minor := argo.Newest
 			for i := range archive.Files {
 				switch f := &archive.Files[i]; {
 				case f.Name == "source.yaml":
 					source = f
 				case f.Name == "want":
 					want = f
+				case f.Name == "minor":
+					minor, _ = argo.ParseMinor(strings.TrimSpace(string(f.Data)))
 				case strings.HasPrefix(f.Name, "ref/"):
 					values[strings.TrimPrefix(f.Name, "ref/")] = &fstest.MapFile{Data: f.Data}
 				default:
 					repo[f.Name] = &fstest.MapFile{Data: f.Data}
 				}
 			}
-			s := Source{FS: repo, Application: "app", Project: "default", Namespace: "argocd", Ref: func(name string) fs.FS {
+			s := Source{FS: repo, Application: "app", Project: "default", Namespace: "argocd", Minor: minor, Ref: func(name string) fs.FS {
 				if name == "values" {
 					return values
 				}

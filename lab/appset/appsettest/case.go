@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 )
 
 // Host is the nominal host of the corpus' repositories. The estate's is Host + "estate.git"; those in repos/NAME are
@@ -28,7 +29,6 @@ type Case struct {
 	Clusters     []Cluster
 	Projects     []string          // besides default
 	Repositories map[string]string // URL -> folder
-	Want         *Want             // nil before it is recorded
 }
 
 // Cluster is a registration in clusters.yaml.
@@ -41,7 +41,7 @@ type Cluster struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// Want is the recorded result in want.yaml.
+// Want is the recorded result in want.yaml, or in want.3.2.yaml where 3.2 differs from newer versions.
 type Want struct {
 	Refused      string           `json:"refused,omitempty"` // the API server's error for the ApplicationSet
 	Reason       string           `json:"reason,omitempty"`  // of the condition ErrorOccurred
@@ -88,18 +88,15 @@ func Cases(t testing.TB, corpus string) []Case {
 		for _, o := range others {
 			c.Repositories[Host+o.Name()+".git"] = filepath.Join(dir, "repos", o.Name())
 		}
-		if want := filepath.Join(dir, "want.yaml"); exists(want) {
-			c.Want = new(Want)
-			decode(t, want, c.Want)
-		}
 		cases = append(cases, c)
 	}
 	return cases
 }
 
 // World returns the environment of the case.
-func (c Case) World() appset.World {
+func (c Case) World(minor argo.Minor) appset.World {
 	w := appset.World{
+		Minor:     minor,
 		Namespace: "argocd",
 		Project:   func(name string) bool { return name == "default" || slices.Contains(c.Projects, name) },
 		Repository: func(url, revision string) (fs.FS, error) {

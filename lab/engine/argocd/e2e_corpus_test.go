@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -75,35 +74,49 @@ func TestCorpusOnArgoCD(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.quiet(t)
-	for i, k := range appsettest.Cases(t, corpus) {
+	version := enginetest.Env(t, "LAB_E2E_VERSION")
+	cases := appsettest.Cases(t, corpus)
+	var recorded []string
+	for i, k := range cases {
 		if i%*every != 0 {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
+			want, err := k.Recorded(t, corpus, version)
+			if !*record && err != nil {
+				t.Skip(err)
+			}
 			got := c.play(t, k)
-			if !*record && k.Want != nil {
-				got.Message = k.Want.Message // prints maps in random order
-			}
-			data, err := got.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(k.Dir, "want.yaml")
-			if *record {
-				if err := os.WriteFile(file, data, 0o644); err != nil {
-					t.Fatal(err)
+			if want != nil {
+				if !*record {
+					got.Message = want.Message // prints maps in random order
 				}
+				if k.Varies(t, version) {
+					got = want.Settled(got)
+				}
+			}
+			if *record {
+				k.Record(t, corpus, version, got)
+				recorded = append(recorded, k.Name)
 				return
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(data)); diff != "" {
+			if diff := cmp.Diff(marshalled(t, *want), marshalled(t, got)); diff != "" {
 				t.Errorf("-recorded, +got:\n%s", diff)
 			}
 		})
 	}
+	if *record {
+		appsettest.Finish(t, corpus, version, cases, recorded)
+	}
+}
+
+func marshalled(t *testing.T, w appsettest.Want) string {
+	t.Helper()
+	data, err := w.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // quiet stops the Application controller, which would sync the corpus, and removes existing registrations.

@@ -32,7 +32,7 @@ func newEngine(t *testing.T, w *enginetest.World) (*argocd.ArgoCD, lab.Chart, ma
 	if banner := os.Getenv("LAB_E2E_BANNER"); banner != "" {
 		over = map[string]any{"configs": map[string]any{"cm": map[string]any{"ui.bannercontent": banner}}}
 	}
-	return e, w.Chart(t, "argo-cd", "3.2.11"), argocd.Values(argocd.Settings{
+	return e, w.Chart(t, "argo-cd", enginetest.Env(t, "LAB_E2E_VERSION")), argocd.Values(argocd.Settings{
 		Lab: "engdev", Image: lab.Image{Ref: images[0]}, Redis: lab.Image{Ref: images[1]},
 		PasswordHash:  "$2a$10$eFJHrYvSJVdq1k2Jv8zHSOyYIRvWmeoBWgPU6v2hJ9g1c9hQ8UCiq",
 		WebhookSecret: webhookSecret, URL: "http://127.0.0.1:8080",

@@ -38,7 +38,7 @@ import (
 
 // Env returns an environment variable, and skips the test if it is unset. Suites need two clusters on one Docker network, with the images of the engine and of
 // podinfo loaded: LAB_E2E_HUB and LAB_E2E_SPOKE (kubeconfigs; the hub has no engine), LAB_E2E_SPOKE_SERVER (the spoke's address from the hub,
-// https://NAME-control-plane:6443), LAB_E2E_CHART (the engine's chart, a .tgz), LAB_E2E_IMAGES (references of its images) and LAB_E2E_LISTEN (an address of this
+// https://NAME-control-plane:6443), LAB_E2E_CHART (the engine's chart, a .tgz), LAB_E2E_VERSION (its version, of Argo CD alone), LAB_E2E_IMAGES (references of its images) and LAB_E2E_LISTEN (an address of this
 // machine that pods reach: the network's gateway).
 func Env(t *testing.T, key string) string {
 	t.Helper()

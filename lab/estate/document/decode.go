@@ -141,6 +141,18 @@ func (r *reader) word(to *string, words ...string) func(*yaml.Node, string) {
 	}
 }
 
+// version reads a version, with or without quotes: 3.5 is a number in YAML.
+func (r *reader) version(to *string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		v, ok := lab.WantedVersion(n.Value)
+		if n.Kind != yaml.ScalarNode || !ok {
+			r.fail(n, path+" must be a version", "a minor such as 3.5, or an exact one such as 3.5.7")
+			return
+		}
+		*to = v
+	}
+}
+
 func (r *reader) number(to *int) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		v, err := strconv.Atoi(n.Value)

@@ -109,6 +109,7 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 			entry{"engine", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
 					entry{"type", r.word(&engine, lab.DefaultEngine.Words()...)},
+					entry{"version", r.version(&c.Engine.Version)},
 					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
 					entry{"namespace", r.text(&c.Engine.Namespace)},
 					entry{"componentsExtra", r.words(&c.Engine.Extra, flux.ImageReflector, flux.ImageAutomation, flux.SourceWatcher)},
@@ -118,6 +119,7 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 			entry{"repositories", r.texts(&c.Mounts)},
 			entry{"namespaces", r.namespaces(&c.Namespaces)},
 			entry{"kubeconfigSecrets", r.kubeconfigSecrets(&c.KubeconfigSecrets)},
+			entry{"kubernetes", r.version(&c.Kubernetes)},
 			entry{"kind", r.kind(&c, dir)},
 		)
 	}})
@@ -133,6 +135,9 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	}
 	if at, ok := r.at["spec.namespaces"]; ok && c.Provider == lab.ProviderExisting {
 		r.failAt(at, "lab creates no namespaces in an existing cluster", "create them there, or in the manifests of an addon")
+	}
+	if at, ok := r.at["spec.kubernetes"]; ok && c.Provider == lab.ProviderExisting {
+		r.failAt(at, "the version of an existing cluster is its owner's", "leave it out")
 	}
 	if at, ok := r.at["spec.kubeconfigSecrets"]; ok && c.Role == lab.RoleHub {
 		r.failAt(at, "the hub's Flux needs no kubeconfig of the hub", "spec.kubeconfigSecrets belongs to a spoke")

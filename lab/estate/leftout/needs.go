@@ -15,7 +15,7 @@ import (
 // Needs describes what an Application's objects need of others and provide to them.
 type Needs struct {
 	Opaque  bool // may provide anything
-	Checked bool // as render.Checked
+	Checked bool // as render.Rules.Checked
 
 	foreign, defined []string // as render.Kinds
 	waits            []render.Wait
@@ -24,12 +24,12 @@ type Needs struct {
 }
 
 // Add adds objects of a destination's namespace, whose cluster has nodes with these labels.
-func (n *Needs) Add(objects []render.Document, namespace string, nodes []map[string]string) {
+func (n *Needs) Add(rules render.Rules, objects []render.Document, namespace string, nodes []map[string]string) {
 	foreign, defined := render.Kinds(objects)
 	n.foreign, n.defined = append(n.foreign, foreign...), append(n.defined, defined...)
-	n.waits = append(n.waits, render.Waits(objects, nodes)...)
+	n.waits = append(n.waits, rules.Waits(objects, nodes)...)
 	n.provides = append(n.provides, render.Provides(objects)...)
-	n.Checked = n.Checked || slices.ContainsFunc(objects, render.Checked)
+	n.Checked = n.Checked || slices.ContainsFunc(objects, rules.Checked)
 	if n.tracked == nil {
 		n.tracked = map[string]string{}
 	}

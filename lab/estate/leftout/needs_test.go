@@ -6,12 +6,15 @@ import (
 	"testing"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
 // needsOf returns the needs of manifests that are synced to namespace apps.
-func needsOf(t *testing.T, manifests string) Needs {
+func needsOf(t *testing.T, manifests string) Needs { return needsFor(t, render.Rules{}, manifests) }
+
+func needsFor(t *testing.T, rules render.Rules, manifests string) Needs {
 	t.Helper()
 	docs, problems := strict.Parse("x.yaml", []byte(manifests))
 	if len(problems) > 0 {
@@ -22,7 +25,7 @@ func needsOf(t *testing.T, manifests string) Needs {
 		objects = append(objects, render.Document{Node: doc})
 	}
 	var n Needs
-	n.Add(objects, "apps", []map[string]string{{}})
+	n.Add(rules, objects, "apps", []map[string]string{{}})
 	return n
 }
 
@@ -77,17 +80,23 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-// Argo CD considers an Application healthy without its objects if it checks none of them.
+// Argo CD before 3.4 considers an Application healthy without its objects if it checks none of them.
 func TestChecked(t *testing.T) {
-	for manifests, want := range map[string]bool{
-		"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a}\n":                             false,
-		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n":                                            true,
-		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n": false,
-	} {
-		n := needsOf(t, manifests)
+	const (
+		role       = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a}\n"
+		deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
+		hook       = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n"
+	)
+	for _, c := range []struct {
+		minor     argo.Minor
+		manifests string
+		want      bool
+	}{{3, role, false}, {4, role, true}, {argo.Newest, role, true}, {3, deployment, true}, {4, deployment, true}, {3, hook, false}, {4, hook, false}} {
+		manifests, want := c.manifests, c.want
+		n := needsFor(t, render.Rules{Minor: c.minor}, manifests)
 		e := &lab.Estate{Clusters: []lab.Cluster{{Name: "dev", Provider: lab.ProviderKind}}, Applications: []lab.Generated{{Application: lab.Application{Name: "a", Cluster: "dev"}}}}
 		if Relate(e, map[string]Needs{"a": n}); n.Checked != want || e.Applications[0].Unchecked == want {
-			t.Errorf("checked %v, unchecked %v for\n%s", n.Checked, e.Applications[0].Unchecked, manifests)
+			t.Errorf("3.%d: checked %v, unchecked %v for\n%s", c.minor, n.Checked, e.Applications[0].Unchecked, manifests)
 		}
 	}
 }
@@ -97,7 +106,7 @@ func TestAdd(t *testing.T) {
 	var n Needs
 	for _, name := range []string{"a", "b"} {
 		docs, _ := strict.Parse("x.yaml", []byte("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: "+name+"}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: "+name+"}\nspec: {paused: true}\n"))
-		n.Add([]render.Document{{Node: docs[0]}, {Node: docs[1]}}, "apps", []map[string]string{{}})
+		n.Add(render.Rules{}, []render.Document{{Node: docs[0]}, {Node: docs[1]}}, "apps", []map[string]string{{}})
 	}
 	var waits []string
 	for _, w := range n.waits {

@@ -109,7 +109,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 		return err
 	}
 	policy := want.Spec.SyncPolicy
-	heals := policy != nil && policy.Automated != nil && policy.Automated.SelfHeal
+	heals := policy != nil && policy.Automated.Heals()
 	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
 		e.update(a, func() {
 			a.Version, a.Revision, a.Heals, a.Namespace = version, tree.Commit, heals, addon.Namespace

@@ -1,0 +1,82 @@
+package render
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/sandbox"
+)
+
+// valueFile is a file in the repository of an Application, or in one that it refers to.
+type valueFile struct {
+	fsys fs.FS
+	ref  string // "$values", or empty
+	name string
+}
+
+// valueFiles returns the value files in the order in which Helm gets them. Since 3.4, patterns stand for what they match, and a file is taken once: where it is
+// named, or else where a pattern first matches it.
+func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
+	list := make([]valueFile, 0, len(o.ValueFiles))
+	for _, name := range o.ValueFiles {
+		fsys, file, err := s.valueFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f := valueFile{fsys: fsys, name: file}
+		if ref, _, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && s.Ref != nil && s.Ref(ref[1:]) != nil {
+			f.ref = ref
+		}
+		list = append(list, f)
+	}
+	if !s.Minor.Has(4) {
+		return list, nil
+	}
+	named := list
+	var taken []valueFile
+	add := func(f valueFile) {
+		if !slices.ContainsFunc(taken, f.same) {
+			taken = append(taken, f)
+		}
+	}
+	for i, f := range named {
+		if !isPattern(f.name) {
+			add(f)
+			continue
+		}
+		if strings.Count(f.name, "{")+strings.Count(f.name, "**") > maxWild { // each multiplies what is searched
+			return nil, failed(s.Path, sandbox.Over("the pattern %s searches too much", o.ValueFiles[i]))
+		}
+		matches, err := doublestar.Glob(f.fsys, f.name)
+		if err != nil {
+			return nil, failed(s.Path, fmt.Errorf("value file %s: %w", o.ValueFiles[i], err))
+		}
+		if len(matches) == 0 && !o.IgnoreMissingValueFiles {
+			return nil, &Error{Problem: lab.Problem{
+				Position: lab.Position{File: s.Path}, Message: fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]),
+				Cure: "write one, or set helm.ignoreMissingValueFiles",
+			}}
+		}
+		for _, name := range matches {
+			match := valueFile{f.fsys, f.ref, name}
+			if !slices.ContainsFunc(named, match.same) {
+				add(match)
+			}
+		}
+	}
+	return taken, nil
+}
+
+func (f valueFile) same(g valueFile) bool { return f.ref == g.ref && f.name == g.name }
+
+// maxWild limits the parts of a pattern that search folders or alternatives.
+const maxWild = 5
+
+// isPattern reports whether Argo CD takes the path of a value file as a pattern.
+func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
