@@ -7,16 +7,18 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/estate"
 	"homelab/lab/workspace"
 )
 
 // Flags shared by many commands.
 var (
-	nameFlag   = &cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the lab (default: the estate's folder)", EnvVars: []string{"LAB_NAME"}}
-	estateFlag = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the enclosing one, else the built-in one)", EnvVars: []string{"LAB_ESTATE"}}
-	outputFlag = &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT` of the output: text or json", Value: "text"}
-	engineFlag = &cli.StringFlag{Name: "engine", Usage: "`ENGINE` of the hub: " + strings.Join(lab.DefaultEngine.Words(), " or ") + " (default: the lab's, else the estate's spec.engine)"}
-	imagesFlag = &cli.StringFlag{
+	nameFlag    = &cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the lab (default: the estate's folder)", EnvVars: []string{"LAB_NAME"}}
+	estateFlag  = &cli.StringFlag{Name: "estate", Aliases: []string{"C"}, Usage: "`DIR` of the estate (default: the enclosing one, else the built-in one)", EnvVars: []string{"LAB_ESTATE"}}
+	outputFlag  = &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT` of the output: text or json", Value: "text"}
+	engineFlag  = &cli.StringFlag{Name: "engine", Usage: "`ENGINE` of the hub: " + strings.Join(lab.DefaultEngine.Words(), " or ") + " (default: the lab's, else the estate's spec.engine)"}
+	versionFlag = &cli.StringFlag{Name: "engine-version", Usage: "`VERSION` of the engine: a minor such as 3.5, an exact one, or newest (default: the lab's, else the estate's spec.engine.version, else lab's newest)"}
+	imagesFlag  = &cli.StringFlag{
 		Name: "images", Usage: "`ORIGIN` of images and charts: auto, registry, source or bundle=FILE", Value: "auto", EnvVars: []string{"LAB_IMAGES"},
 	}
 	mirrorFlag = &cli.StringFlag{
@@ -32,6 +34,11 @@ func (p *program) output(c *cli.Context) error {
 	if err := argv.OneOf(c, "engine", lab.DefaultEngine.Words()...); err != nil {
 		return err
 	}
+	if v := c.String("engine-version"); v != "" && v != estate.Newest {
+		if _, ok := lab.WantedVersion(v); !ok {
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--engine-version cannot be " + lab.Quote(v), Cure: "a minor such as 3.5, an exact one such as 3.5.7, or newest"}
+		}
+	}
 	p.setUI(c.String("output") == "json")
 	return nil
 }
@@ -40,7 +47,7 @@ func (p *program) output(c *cli.Context) error {
 func (p *program) aim(c *cli.Context) workspace.Options {
 	return workspace.Options{
 		Name: c.String("name"), Estate: c.String("estate"), Builtin: c.Bool("builtin"), Embedded: p.env.Estate, Engine: lab.EngineType(c.String("engine")),
-		AroundName: p.env.Getenv("LAB_NAME"), AroundEstate: p.env.Getenv("LAB_ESTATE"),
+		Version: strings.TrimPrefix(c.String("engine-version"), "v"), AroundName: p.env.Getenv("LAB_NAME"), AroundEstate: p.env.Getenv("LAB_ESTATE"),
 	}
 }
 

@@ -33,6 +33,9 @@ type parts struct {
 	supply *supply.Supply // for commands that need images
 	traits doctor.Traits
 
+	release lab.Release            // of the engine; set with supply, by choose
+	nodes   map[string]lab.Release // of Kubernetes, by cluster; likewise
+
 	leaving bool // attached clusters are released
 }
 
@@ -64,7 +67,7 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 	kind := cluster.NewKind(ws.Dir, d, cluster.Host{CgroupV1: with.traits.CgroupV1, NoOOMAdjust: with.traits.NoOOMAdjust})
 	l.core = &up.Lab{
 		Name: ws.Name, Estate: with.estate, Dir: ws.Dir, Ports: ws.Record.Ports, Creds: creds, Forge: l.gitea, Supply: with.supply, Containers: d,
-		Clusters: cluster.NewSet(kind, existing), Snapshots: snapshot.New(ws.Name, d),
+		Clusters: cluster.NewSet(kind, existing), Snapshots: snapshot.New(ws.Name, d), Release: with.release, Nodes: with.nodes,
 	}
 	l.core.Definition, l.core.Others = engines.Of(ws.Record, with.estate)
 	return l, nil

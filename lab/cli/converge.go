@@ -26,12 +26,19 @@ func (p *program) converge(ctx context.Context, l *instance, o up.Options, began
 	}
 	if out.Idle {
 		p.ui.UpToDate(name, out.Clusters, out.Applications, time.Since(began))
-		return p.ui.Up(name, nil, time.Since(began), nil)
+		return p.ui.Up(name, nil, time.Since(began), nil, ui.Upgrade{})
 	}
 	if err := p.summary(ctx, l, out, time.Since(began)); err != nil {
 		return err
 	}
-	return p.ui.Up(name, out.Changed(), time.Since(began), out.Result.Steps)
+	return p.ui.Up(name, out.Changed(), time.Since(began), out.Result.Steps, upgradeOf(out.Upgrade))
+}
+
+func upgradeOf(u up.Upgrade) ui.Upgrade {
+	return ui.Upgrade{
+		From: u.From, To: u.To, Objects: u.Objects, Pods: u.Pods, OutOfSync: u.OutOfSync, Gone: u.Gone, New: u.New, Replaced: u.Replaced, Deleted: u.Deleted,
+		Orphaned: u.Orphaned, Retracked: u.Retracked, Restarted: u.Restarted,
+	}
 }
 
 // summary prints the result of a run.

@@ -106,6 +106,10 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err != nil {
 		return err
 	}
+	with := parts{estate: est, supply: s}
+	if err := with.choose(ctx); err != nil {
+		return err
+	}
 	clusters := scenario.RequiredClusters(list, est)
 	from, err := snapshot.New(ws.Name, docker.New()).Suited(ctx, clusters)
 	if err != nil {
@@ -120,7 +124,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	return ws.Locked(ctx, func(ctx context.Context) (err error) {
 		defer func() { err = p.discard(ctx, ws, quiet, err) }()
 		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: o.timeout}}
-		if err := quiet.bringUp(ctx, ws, parts{estate: est, supply: s}, run); err != nil {
+		if err := quiet.bringUp(ctx, ws, with, run); err != nil {
 			return err
 		}
 		return p.play(ctx, ws, est, o, list)

@@ -80,25 +80,30 @@ func (p *program) snapshotSave(ctx context.Context, ws *workspace.Workspace, nam
 	}
 	return ws.Locked(ctx, func(ctx context.Context) error {
 		began := time.Now()
-		l, err := p.assembleToLose(ws)
-		if err == nil {
-			err = l.docker.Answers(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		var saved up.Saved
-		err = p.ui.Narrate(func(progress lab.Progress) (err error) {
-			if saved, err = l.core.SaveSnapshot(ctx, name, replace, lose, progress); err != nil {
-				return err
-			}
-			return saved.Recovered(ctx, progress)
-		})
+		saved, err := p.save(ctx, ws, name, replace, lose)
 		if err != nil {
 			return err
 		}
 		return p.ui.SnapshotSaved(ws.Name, snapshotInfo(saved.Snapshot), time.Since(began), ws.Command("lab snapshot restore "+lab.Quote(name)))
 	})
+}
+
+// save saves a snapshot of the locked lab.
+func (p *program) save(ctx context.Context, ws *workspace.Workspace, name string, replace bool, lose up.Consent) (saved up.Saved, err error) {
+	l, err := p.assembleToLose(ws)
+	if err == nil {
+		err = l.docker.Answers(ctx)
+	}
+	if err != nil {
+		return saved, err
+	}
+	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
+		if saved, err = l.core.SaveSnapshot(ctx, name, replace, lose, progress); err != nil {
+			return err
+		}
+		return saved.Recovered(ctx, progress)
+	})
+	return saved, err
 }
 
 // shelf returns the snapshots of a lab, which may be down. The container engine must answer.
@@ -192,6 +197,9 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 	if with.estate, err = ws.WithFiles(files).Load(estate.Supplied(with.supply)...); err != nil {
 		return err
 	}
+	if err := with.choose(ctx); err != nil {
+		return err
+	}
 	options := up.Held(with.estate, was)
 	options.Timeout = o.timeout
 	if l, err = assemble(ws, with); err != nil {
@@ -212,8 +220,7 @@ func (p *program) restore(ctx context.Context, l *instance, name string, lose up
 	if err != nil {
 		return o, err
 	}
-	l.ws.Record, err = l.ws.Dir.Load()
-	return o, err
+	return o, l.ws.Reload()
 }
 
 // resume resumes an unfinished restore, or begins the requested one, and returns the resulting lab.
@@ -225,10 +232,17 @@ func (p *program) resume(ctx context.Context, l *instance, from string, lose up.
 	if resumed {
 		p.ui.Println("resuming the interrupted restore of snapshot " + name)
 	}
+	asked, with := l.ws.Version, l.with
 	if _, err := p.restore(ctx, l, name, lose); err != nil {
 		return nil, err
 	}
-	return assemble(l.ws, l.with)
+	if l.ws.Version != asked { // by the run that the snapshot is of
+		if with, err = partsWith(ctx, l.ws, l.with.supply); err != nil {
+			return nil, err
+		}
+		with.traits = l.with.traits
+	}
+	return assemble(l.ws, with)
 }
 
 // reportDifferences reports differences between the estate's folder and the forge.

@@ -90,7 +90,8 @@ func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (
 		return parts{}, err
 	}
 	leftout.Mark(est, gone)
-	return parts{estate: est, supply: s}, nil
+	with := parts{estate: est, supply: s}
+	return with, with.choose(ctx)
 }
 
 // upToDate returns an error if lab up would change clusters, forge or files of the lab.

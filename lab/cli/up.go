@@ -13,6 +13,7 @@ import (
 	"homelab/lab/estate"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/plan"
+	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -25,9 +26,9 @@ func (p *program) upCommand() *cli.Command {
 		Usage: "bring the lab up, or make it follow the estate",
 		Description: "Compares the lab with the estate, makes up the difference, and returns once every application is in sync and healthy. An interrupted\n" +
 			"run is resumed by the next. If there is nothing to do, nothing is touched.\n\n" +
-			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --engine flux --switch-engine", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
+			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --engine flux --switch-engine", "lab up --engine-version 3.5", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{
-			nameFlag, estateFlag, outputFlag, engineFlag, imagesFlag, mirrorFlag,
+			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag, mirrorFlag,
 			&cli.StringSliceFlag{Name: "only", Usage: "only the hub and these `CLUSTERS`; leave the others alone"},
 			&cli.BoolFlag{Name: "fix", Usage: "first fix what lab doctor finds wrong with this machine; needs root on Linux"},
 			&cli.StringSliceFlag{Name: "recreate", Usage: "delete and recreate these `CLUSTERS`; what runs in them is lost"},
@@ -37,6 +38,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "builtin", Usage: "use the built-in estate instead of the working folder"},
 			&cli.BoolFlag{Name: "adopt", Usage: "follow this estate from now on, though the lab was created from another folder"},
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
+			&cli.StringFlag{Name: "save", Usage: "first save the running lab as `SNAPSHOT`, which lab snapshot restore goes back to"},
 			&cli.BoolFlag{Name: loseFlag.Name, Usage: "with --from, " + loseFlag.Usage},
 			&cli.BoolFlag{Name: "trust", Usage: "trust the estate with all access outside of the lab that it needs, without asking"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
@@ -45,8 +47,8 @@ func (p *program) upCommand() *cli.Command {
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
 				origin: originOf(c), adopt: c.Bool("adopt"), trust: c.Bool("trust"), fix: c.Bool("fix"), strict: c.Bool("strict"), dryRun: c.Bool("dry-run"), some: c.IsSet("only"), only: c.StringSlice("only"),
-				lose:  p.consent(c, ws, "lab up --from "+lab.Quote(c.String("from"))),
-				began: c.IsSet("from"), run: up.Options{
+				lose: p.consent(c, ws, "lab up --from "+lab.Quote(c.String("from"))),
+				save: c.String("save"), saves: c.IsSet("save"), began: c.IsSet("from"), run: up.Options{
 					From: c.String("from"), Switch: c.Bool("switch-engine"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
 				},
 			})
@@ -61,6 +63,8 @@ type upOptions struct {
 	trust                      bool
 	some, began                bool // --only and --from were given, even if empty
 	only                       []string
+	save                       string
+	saves                      bool // --save was given, even if empty
 	run                        up.Options
 	lose                       up.Consent // with --from
 }
@@ -86,6 +90,10 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err := o.check(est); err != nil {
 		return err
 	}
+	with := parts{estate: est, supply: s}
+	if err := with.choose(ctx); err != nil {
+		return err
+	}
 	if !o.dryRun {
 		if err := p.agree(ctx, ws, est, o.trust); err != nil {
 			return err
@@ -98,7 +106,6 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err := leftout.Refuse(est, leftout.Mark(est, gone)); o.strict && err != nil {
 		return err
 	}
-	with := parts{estate: est, supply: s}
 	if o.dryRun {
 		return p.dryRun(ctx, ws, with, o)
 	}
@@ -115,6 +122,11 @@ func (o *upOptions) check(est *lab.Estate) error {
 	}
 	if o.dryRun && o.began {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "the plan of lab up --from is known only after the snapshot is restored", Cure: "leave --dry-run out"}
+	}
+	if o.saves {
+		if err := snapshot.CheckName(o.save); err != nil {
+			return err
+		}
 	}
 	if o.some && o.run.Prune {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--only leaves other clusters as they are, and --prune does not", Cure: "one of them"}
@@ -138,9 +150,17 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	if l, err = p.resume(ctx, l, o.run.From, o.lose); err != nil {
 		return err
 	}
+	if o.saves && ws.Dir.Exists() {
+		if _, err := p.save(ctx, ws, o.save, false, up.Consent{}); err != nil {
+			return err
+		}
+	}
 	is := ws.Record
-	own := up.EngineOf(is, with.estate)
+	own := up.EngineOf(is, l.core.Estate)
 	is.Lab, is.Estate, is.Images, is.Namespace, is.Shape, is.Asked = ws.Name, ws.Estate.Dir, o.origin.images, own.Namespace, own.Shape, ws.Engine
+	if is.Version = ""; ws.Version.Of == "" || ws.Version.Of == own.Type {
+		is.Version = ws.Version.Version
+	}
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
 		return err
 	}
@@ -163,8 +183,15 @@ func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with par
 	if err := report.Err(); err != nil {
 		return nil, err
 	}
+	notes, err := with.notes(time.Now())
+	if err != nil {
+		return nil, err
+	}
 	for _, note := range with.estate.Notes {
-		p.ui.Println("note: " + note.String())
+		notes = append(notes, note.String())
+	}
+	for _, note := range notes {
+		p.ui.Println("note: " + note)
 	}
 	with.traits, o.run.Preflight = report.Traits, report.Summary()
 	return assemble(ws, with)
@@ -203,5 +230,8 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		p.ui.Println(line)
 	}
 	steps := l.core.Plan(ctx, o.run, seen)
+	for _, line := range l.core.Warnings(seen, steps) {
+		p.ui.Println(line)
+	}
 	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), things(lacking)...)
 }

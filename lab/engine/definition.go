@@ -14,6 +14,7 @@ type Definition struct {
 	Title     string                        // user-facing name
 	Namespace string                        // on the hub
 	Kinds     []schema.GroupVersionResource // kinds of its objects on the hub that help diagnose problems
+	Tracking  []string                      // labels and annotations by which it tracks what it applied
 
 	Chart  string   // component of its Helm chart
 	Images []string // components to load into the hub's nodes

@@ -8,7 +8,7 @@ import (
 	"homelab/lab"
 )
 
-func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab.Step {
+func addonsStep(d Desired, o Observed, hub string, before []lab.Step, bridged []string) lab.Step {
 	s, unknown := hubStep(o, hub, KindAddons, "", append([]string{KindEngine, KindEstate}, bridged...)...)
 	waiting := unconverged(o)
 	switch {
@@ -18,6 +18,8 @@ func addonsStep(o Observed, hub string, before []lab.Step, bridged []string) lab
 	case changes(before, KindEstate), slices.ContainsFunc(bridged, func(b string) bool { return changes(before, b) }),
 		slices.ContainsFunc(before, func(s lab.Step) bool { return s.Action == lab.ActionDelete }):
 		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
+	case Upgrade(o.Engine, d.Version) != "" && changes(before, KindEngine):
+		s.Action, s.Reason = lab.ActionUpdate, "compared by the new engine"
 	case len(o.Strayed) > 0:
 		s.Action, s.Reason = lab.ActionRepair, summary(o.Strayed)
 	case len(o.Behind) > 0:

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"strings"
 
 	"homelab/lab"
 )
@@ -9,19 +10,28 @@ import (
 func engineStep(d Desired, o Observed, hub string) lab.Step {
 	s, unknown := hubStep(o, hub, KindEngine, "", id(KindCluster, hub))
 	if !unknown {
-		s.Action, s.Reason = engineAction(o.Engine, d.Engine)
+		s.Action, s.Reason = engineAction(o.Engine, d.Engine, d.Version)
 	}
 	return s
 }
 
-func engineAction(seen Engine, inputs string) (lab.Action, string) {
+// Upgrade returns the versions of an engine that a run replaces: "3.2.11 -> 3.6.1"; empty if it keeps it.
+func Upgrade(seen Engine, version string) string {
+	from, to := strings.TrimPrefix(seen.Version, "v"), strings.TrimPrefix(version, "v")
+	if from == "" || to == "" || from == to {
+		return ""
+	}
+	return from + " -> " + to
+}
+
+func engineAction(seen Engine, inputs, version string) (lab.Action, string) {
 	switch {
 	case !seen.Installed:
 		return lab.ActionCreate, "absent"
 	case seen.Status != "deployed":
 		return lab.ActionRepair, "release is " + seen.Status
 	case seen.Inputs != inputs:
-		return lab.ActionUpdate, "chart or values changed"
+		return lab.ActionUpdate, cmp.Or(Upgrade(seen, version), "chart or values changed")
 	case !seen.Ready:
 		return lab.ActionRepair, cmp.Or(seen.Waiting, "not ready")
 	}
@@ -46,7 +56,7 @@ func spokeEngineSteps(d Desired, o Observed, hub string, before []lab.Step) []la
 		case !known:
 			s.Action, s.Reason = lab.ActionRepair, "the cluster "+unreachableReason(o.Clusters[c.Name])
 		default:
-			s.Action, s.Reason = engineAction(seen, c.Engine)
+			s.Action, s.Reason = engineAction(seen, c.Engine, d.Version)
 		}
 		steps = append(steps, s)
 	}

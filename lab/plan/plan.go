@@ -29,6 +29,7 @@ type Desired struct {
 	Clusters  []Cluster // hub first
 	Forge     string    // digest of the forge's inputs
 	Engine    string    // digest of the engine's chart and values
+	Version   string    // of the engine; empty if unknown
 	Others    bool      // clusters outside Clusters are left alone
 	Prune     bool      // delete clusters that left the estate
 	Recreate  []string  // clusters to delete and recreate
@@ -37,11 +38,12 @@ type Desired struct {
 
 // Cluster is a desired cluster.
 type Cluster struct {
-	Name   string
-	Role   lab.Role
-	Inputs string   // digest of its inputs
-	Images []string // digests of the images that it should hold
-	Engine string   // like Desired.Engine, for a spoke's own engine; else empty
+	Name       string
+	Role       lab.Role
+	Inputs     string   // digest of its inputs
+	Kubernetes string   // wanted version, a minor or an exact one; empty for any
+	Images     []string // digests of the images that it should hold
+	Engine     string   // like Desired.Engine, for a spoke's own engine; else empty
 
 	Attached bool // run by someone else
 }
@@ -87,6 +89,7 @@ type Engine struct {
 	Ready     bool
 	Waiting   string // missing or unready parts
 	Inputs    string
+	Version   string
 	Status    string // status of the Helm release: deployed, failed, pending-install, ...
 }
 
@@ -122,7 +125,7 @@ func Build(d Desired, o Observed) []lab.Step {
 		steps = append(steps, s)
 	}
 	steps = append(steps, gone...)
-	steps = append(steps, addonsStep(o, hub, steps, bridged))
+	steps = append(steps, addonsStep(d, o, hub, steps, bridged))
 	if o.Former != "" {
 		for i, s := range steps {
 			if s.Kind == KindEngine || s.Kind == KindBridge {
@@ -197,6 +200,8 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, "half created by an unfinished run"
 	case seen.Made == lab.MadeWhole && seen.Inputs != c.Inputs && !c.Attached:
 		recreate(ReasonRemake)
+	case c.Kubernetes != "" && seen.Kubernetes != "" && !lab.Fits(c.Kubernetes, seen.Kubernetes):
+		recreate(ReasonKubernetes + ", from " + strings.TrimPrefix(seen.Kubernetes, "v") + " to " + c.Kubernetes)
 	case !seen.Running:
 		s.Action, s.Reason = lab.ActionRepair, seen.Fault
 	case !seen.Answers:
@@ -227,18 +232,38 @@ func containsAll(have, want []string) bool {
 // ReasonProvider is the reason of an impossible step: a cluster cannot change its provider.
 const ReasonProvider = "spec.provider changed"
 
-// ReasonRemake is the reason of a cluster step that requires recreation by kind.
-const ReasonRemake = "spec.kind changed"
+// The reasons of a cluster step that requires recreation by kind.
+const (
+	ReasonRemake     = "spec.kind changed"
+	ReasonKubernetes = "spec.kubernetes changed" // and more
+)
 
-// Remade returns the clusters that the plan recreates because spec.kind changed, without a request.
+// Remade returns the clusters that the plan recreates because the estate asks for another one, without a request.
 func Remade(steps []lab.Step) []string {
 	var names []string
 	for _, s := range steps {
-		if s.Kind == KindCluster && s.Action == lab.ActionRecreate && s.Reason == ReasonRemake {
+		if s.Kind == KindCluster && s.Action == lab.ActionRecreate && (s.Reason == ReasonRemake || strings.HasPrefix(s.Reason, ReasonKubernetes)) {
 			names = append(names, s.Cluster)
 		}
 	}
 	return names
+}
+
+// Changed returns what changed in clusters that the plan recreates: "spec.kind changed in dev, spec.kubernetes changed in prod".
+func Changed(steps []lab.Step, names []string) string {
+	var parts []string
+	for _, what := range []string{ReasonRemake, ReasonKubernetes} {
+		var in []string
+		for _, s := range steps {
+			if s.Kind == KindCluster && slices.Contains(names, s.Cluster) && strings.HasPrefix(s.Reason, what) {
+				in = append(in, s.Cluster)
+			}
+		}
+		if len(in) > 0 {
+			parts = append(parts, what+" in "+strings.Join(in, ", "))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // hubStep returns a step on the hub. It is needed in any case while the state of the hub is unknown.

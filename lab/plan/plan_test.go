@@ -102,6 +102,14 @@ var cases = map[string]func(d *Desired, o *Observed){
 			c.Fault = c.Renew
 		})
 	},
+	"engine-upgraded": func(d *Desired, o *Observed) {
+		o.Engine.Version, d.Version, d.Engine = "v3.2.11", "3.6.1", "e2"
+	},
+	"kubernetes-edited": func(d *Desired, o *Observed) {
+		edit(o, "dev", func(c *lab.ClusterState) { c.Kubernetes = "v1.36.3" })
+		edit(o, "prod", func(c *lab.ClusterState) { c.Kubernetes = "v1.36.3" })
+		d.Clusters[1].Kubernetes, d.Clusters[2].Kubernetes = "1.35", "1.36"
+	},
 	"not-ready": func(_ *Desired, o *Observed) { edit(o, "dev", func(c *lab.ClusterState) { c.Ready = false }) },
 	"some-missing": func(_ *Desired, o *Observed) {
 		o.Missing, o.Supplied = []string{"podinfo 6.9.2"}, 5

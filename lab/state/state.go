@@ -92,15 +92,16 @@ const format = 1
 
 // Record is the persistent configuration of a lab.
 type Record struct {
-	Format int            `json:"format"` // of the file; 0 otherwise
-	Lab    string         `json:"lab"`
-	Estate string         `json:"estate"` // absolute path; empty for the embedded estate
-	Engine                // its fields are the record's own
-	Asked  lab.EngineType `json:"engineAsked,omitempty"` // by --engine, overrides the estate
-	Images string         `json:"images"`                // requested origin of images
-	Former Engine         `json:"formerEngine,omitzero"` // that Engine replaces, until it is fully removed
-	Ports  Ports          `json:"ports"`
-	Docker Docker         `json:"docker,omitzero"` // of the last run
+	Format  int            `json:"format"` // of the file; 0 otherwise
+	Lab     string         `json:"lab"`
+	Estate  string         `json:"estate"` // absolute path; empty for the embedded estate
+	Engine                 // its fields are the record's own
+	Asked   lab.EngineType `json:"engineAsked,omitempty"`        // by --engine, overrides the estate
+	Version string         `json:"engineVersionAsked,omitempty"` // by --engine-version, of Engine
+	Images  string         `json:"images"`                       // requested origin of images
+	Former  Engine         `json:"formerEngine,omitzero"`        // that Engine replaces, until it is fully removed
+	Ports   Ports          `json:"ports"`
+	Docker  Docker         `json:"docker,omitzero"` // of the last run
 }
 
 // Docker is a container engine.

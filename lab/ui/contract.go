@@ -120,6 +120,23 @@ type UpResult struct {
 	Changed List[string]     `json:"changed"` // titles of the steps that changed something: "cluster dev", "bridge prod"
 	Seconds float64          `json:"seconds"`
 	Steps   List[StepResult] `json:"steps"`
+	Upgrade Upgrade          `json:"upgrade"`
+}
+
+// Upgrade is what another version of the engine changed, in UpResult.
+type Upgrade struct {
+	From      string       `json:"from"` // "3.2.11"; empty if the engine kept its version
+	To        string       `json:"to"`
+	Objects   int          `json:"objects"`     // tracked by the engine before
+	Pods      int          `json:"pods"`        // outside of the engine before
+	OutOfSync List[string] `json:"out_of_sync"` // applications that were in sync and healthy
+	Gone      List[string] `json:"gone"`        // applications
+	New       List[string] `json:"new"`         // applications
+	Replaced  List[string] `json:"replaced"`    // objects: "dev: Deployment web/web"
+	Deleted   List[string] `json:"deleted"`
+	Orphaned  List[string] `json:"orphaned"`  // objects that no application tracks any more
+	Retracked List[string] `json:"retracked"` // objects tracked in another way
+	Restarted List[string] `json:"restarted"` // pods
 }
 
 // StepResult is a step in UpResult.
@@ -131,8 +148,8 @@ type StepResult struct {
 }
 
 // NewUpResult returns the result of `lab up`.
-func NewUpResult(labName string, changed []string, took time.Duration, steps []lab.StepResult) UpResult {
-	return UpResult{Lab: labName, Changed: changed, Seconds: Seconds(took), Steps: stepResults(steps)}
+func NewUpResult(labName string, changed []string, took time.Duration, steps []lab.StepResult, upgrade Upgrade) UpResult {
+	return UpResult{Lab: labName, Changed: changed, Seconds: Seconds(took), Steps: stepResults(steps), Upgrade: upgrade}
 }
 
 func stepResults(steps []lab.StepResult) List[StepResult] {

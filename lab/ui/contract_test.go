@@ -36,8 +36,11 @@ func contract() map[string]any {
 		"up": NewUpResult("homelab", []string{"bridge prod"}, 4321987*time.Microsecond, []lab.StepResult{
 			{Name: "preflight", Seconds: .4, Result: "docker 28.3, 8 cores, 21 GiB free"},
 			{Name: "bridge", Cluster: "prod", Seconds: .3, Result: "annotation aws_region: eu-west-1 -> eu-central-1"},
+		}, Upgrade{}),
+		"up-engine": NewUpResult("homelab", []string{"engine", "addons"}, 62*time.Second, nil, Upgrade{
+			From: "3.2.11", To: "3.6.1", Objects: 41, Pods: 12, OutOfSync: []string{"dev-podinfo: OutOfSync, Healthy"}, Restarted: []string{"dev: podinfo/podinfo-6c9d restarted 1 times"},
 		}),
-		"up-nothing": NewUpResult("homelab", nil, 1200*ms, nil),
+		"up-nothing": NewUpResult("homelab", nil, 1200*ms, nil, Upgrade{}),
 		"up-dry-run": NewPlanResult("homelab", []lab.Step{
 			{ID: "cluster/hub", Kind: "cluster", Cluster: "hub", Action: lab.ActionNone, Reason: "v1.36.3", Needs: []string{"network"}},
 			{ID: "estate", Kind: "estate", Action: lab.ActionUpdate, Reason: "clusters/prod/cluster.yaml differs", Needs: []string{"forge"}},

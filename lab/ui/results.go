@@ -107,11 +107,11 @@ func (u *UI) Undone(res DoctorUndoResult) error {
 }
 
 // Up prints the result of a run as JSON; users have seen it already.
-func (u *UI) Up(labName string, changed []string, took time.Duration, steps []lab.StepResult) error {
+func (u *UI) Up(labName string, changed []string, took time.Duration, steps []lab.StepResult, upgrade Upgrade) error {
 	if !u.opts.JSON {
 		return nil
 	}
-	return u.JSON(NewUpResult(labName, changed, took, steps))
+	return u.JSON(NewUpResult(labName, changed, took, steps, upgrade))
 }
 
 // Down prints `lab down`.

@@ -67,7 +67,7 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	if c.Role == lab.RoleHub {
 		r.disconnect()
 	}
-	detail := r.Supply.Version(imageNode)
+	detail := r.Supply.Version(r.nodeImage(c))
 	switch {
 	case !made && r.seen.Clusters[c.Name].Renew != "":
 		detail = "certificates renewed, contents kept"
@@ -138,6 +138,15 @@ func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, 
 	return false, r.Clusters.Load(ctx, c.Name, list, p)
 }
 
+// invalidate makes earlier comparisons of all clusters count for nothing: another version of the engine made them.
+func (r *run) invalidate(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.clusters(r.options) {
+		r.since[c.Name] = now
+	}
+}
+
 // lastStarts returns the last start time of each cluster.
 func (r *run) lastStarts() map[string]time.Time {
 	r.mu.Lock()
@@ -174,7 +183,7 @@ func (r *run) observe(ctx context.Context, name string) (lab.ClusterState, error
 }
 
 func (r *run) create(ctx context.Context, c lab.Cluster, p lab.Progress) error {
-	node, err := r.loadImage(ctx, imageNode, p)
+	node, err := r.loadImage(ctx, r.nodeImage(c), p)
 	if err != nil {
 		return err
 	}

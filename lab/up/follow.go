@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/apply"
+	"homelab/lab/engine/survey"
 	"homelab/lab/plan"
 )
 
@@ -29,6 +31,7 @@ type Outcome struct {
 	Idle         bool // the plan was empty
 	Steps        []lab.Step
 	Result       apply.Result
+	Upgrade      Upgrade
 }
 
 // Changed returns the titles of the steps that changed anything.
@@ -68,13 +71,40 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if out.Idle { // an earlier run may have ended before recording it
 		return out, l.recordEngine()
 	}
+	for _, line := range l.Warnings(seen, steps) {
+		a.Println(line)
+	}
+	var before survey.Survey
+	if out.Upgrade = l.upgrades(seen, steps); out.Upgrade.To != "" {
+		if before, err = l.survey(ctx, l.clusters(o), seen); err != nil {
+			return out, fmt.Errorf("survey before the upgrade: %w", err)
+		}
+	}
 	events, end := a.Begin(seen, steps)
 	out.Result, err = l.Apply(ctx, o, seen, steps, events)
 	end()
+	if out.Upgrade.To != "" && ctx.Err() == nil {
+		err = errors.Join(err, l.compare(ctx, o, seen, before, &out.Upgrade, a))
+	}
 	if err != nil {
 		return out, err
 	}
 	return out, l.recordEngine()
+}
+
+// compare reports what an upgrade of the engine changed, whether or not the applications converged.
+func (l *Lab) compare(ctx context.Context, o Options, seen *Seen, before survey.Survey, u *Upgrade, a Audience) error {
+	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
+	defer cancel()
+	after, err := l.survey(ctx, l.clusters(o), seen)
+	if err != nil {
+		return fmt.Errorf("survey after the upgrade: %w", err)
+	}
+	u.Report = survey.Compare(before, after)
+	for _, line := range u.Lines() {
+		a.Println("upgrade: " + line)
+	}
+	return nil
 }
 
 // confirm returns the plan after its destructive steps were confirmed by a flag or an answer. Unconfirmed removals are dropped from it.
@@ -82,7 +112,7 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 	steps := l.Plan(ctx, *o, seen)
 	if Allowed(*o, steps) != nil {
 		remade := plan.Remade(steps)
-		yes, err := a.Ask(ctx, "spec.kind changed in "+strings.Join(remade, ", ")+": recreate it, and lose its contents?", losses(steps))
+		yes, err := a.Ask(ctx, plan.Changed(steps, remade)+": recreate it, and lose its contents?", losses(steps))
 		if err != nil {
 			return nil, err
 		}

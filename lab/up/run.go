@@ -59,7 +59,7 @@ func Allowed(o Options, steps []lab.Step) error {
 	}
 	e := &lab.Error{
 		Exit: lab.ExitFailed, Code: "recreate",
-		Message: "spec.kind changed in " + strings.Join(names, ", ") + ", and kind cannot change an existing cluster",
+		Message: plan.Changed(steps, names) + ", and kind cannot change an existing cluster",
 		Cure:    "undo the change, or recreate it and lose its contents: lab up --recreate " + lab.Quote(strings.Join(names, ",")),
 	}
 	for _, s := range steps {

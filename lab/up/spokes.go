@@ -58,7 +58,7 @@ func (l *Lab) engines(ctx context.Context, states map[string]lab.ClusterState) m
 }
 
 func engineState(s engine.State) plan.Engine {
-	return plan.Engine{Installed: s.Revision > 0, Ready: s.Ready, Waiting: s.Waiting, Inputs: s.Inputs, Status: s.Release}
+	return plan.Engine{Installed: s.Revision > 0, Ready: s.Ready, Waiting: s.Waiting, Inputs: s.Inputs, Version: s.Version, Status: s.Release}
 }
 
 // ownRoots returns the root objects of the clusters that run their own engine; nil if the hub's engine manages them.

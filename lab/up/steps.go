@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -15,6 +16,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/forge"
 	"homelab/lab/gate"
+	"homelab/lab/plan"
 )
 
 func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
@@ -52,6 +54,9 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	changed, err := e.Install(ctx, chart, r.values(c), p)
 	if err != nil {
 		return apply.Outcome{}, err
+	}
+	if s.Cluster == "" && plan.Upgrade(r.seen.Engine, r.Release.Version) != "" {
+		r.invalidate(time.Now())
 	}
 	out := apply.Outcome{Detail: r.Definition.Title + " " + chart.Version}
 	if changed || s.Action == lab.ActionRepair {

@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/cluster"
 	"homelab/lab/engine"
+	"homelab/lab/engine/survey"
 	"homelab/lab/forge"
 	"homelab/lab/state"
 )
@@ -102,12 +103,16 @@ type Lab struct {
 	Supply     Supply
 	Containers Containers
 	Snapshots  Snapshots
-	Definition engine.Definition   // of the hub's engine
-	Others     []engine.Definition // that the hub's engine may replace
+	Definition engine.Definition      // of the hub's engine
+	Release    lab.Release            // of the engine; zero for the supply's default
+	Nodes      map[string]lab.Release // of Kubernetes, by cluster; absent for the supply's default
+	Others     []engine.Definition    // that the hub's engine may replace
 	// Connect connects to the engine on a running hub; nil means that of the Definition.
 	Connect func(hub string) (Engine, error)
 	// ConnectFormer connects to one of Others on a running hub; nil means that of its Definition.
 	ConnectFormer func(d engine.Definition, hub string) (Engine, error)
+	// Survey surveys the clusters before and after an upgrade of the engine; nil means that of lab/engine/survey.
+	Survey func(context.Context) (survey.Survey, error)
 	// FreePort returns a free port of this machine; nil means state.FreePort.
 	FreePort func(prefer int, taken ...int) (int, error)
 

@@ -32,15 +32,15 @@ const (
 // desired returns the desired state as digests of inputs, which are known before anything is built.
 func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.Desired {
 	d := plan.Desired{
-		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, l.Estate.Hub(), seen.Engine.Inputs),
+		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, l.Estate.Hub(), seen.Engine), Version: l.Release.Version,
 		Others: o.Others, Prune: o.Prune, Recreate: o.Recreate, Preflight: o.Preflight,
 	}
 	for _, c := range l.clusters(o) {
 		of := plan.Cluster{
-			Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, l.ports(c)), Images: l.imageKeys(c), Attached: c.Provider == lab.ProviderExisting,
+			Name: c.Name, Role: c.Role, Inputs: clusterInputs(c, l.ports(c)), Kubernetes: c.Kubernetes, Images: l.imageKeys(c), Attached: c.Provider == lab.ProviderExisting,
 		}
 		if l.ownEngine(c) {
-			of.Engine = cmp.Or(l.engineInputs(ctx, c, seen.Engines[c.Name].Inputs), "unknown")
+			of.Engine = cmp.Or(l.engineInputs(ctx, c, seen.Engines[c.Name]), "unknown")
 		}
 		d.Clusters = append(d.Clusters, of)
 	}
@@ -92,10 +92,14 @@ func (l *Lab) writes() bool {
 	return l.Estate.WritesBack || slices.Contains(l.Estate.Hub().Engine.Extra, flux.ImageAutomation)
 }
 
-// engineInputs returns the digest of the inputs of a cluster's engine, or observed if its chart is not available locally.
-func (l *Lab) engineInputs(ctx context.Context, c lab.Cluster, observed string) string {
-	n := l.engineChart()
+// engineInputs returns the digest of the inputs of a cluster's engine. If its chart is not available locally, it is the observed one, or the chart's name if the
+// engine has another version.
+func (l *Lab) engineInputs(ctx context.Context, c lab.Cluster, seen plan.Engine) string {
+	n, observed := l.engineChart(), seen.Inputs
 	if !l.Supply.Present("", n.chart, n.version) {
+		if plan.Upgrade(seen, l.Release.Version) != "" {
+			return n.String()
+		}
 		return observed
 	}
 	chart, err := l.Supply.Chart(ctx, n.chart, n.version, silent)
@@ -125,7 +129,7 @@ func (l *Lab) replaces() []string {
 // values returns the Helm values of a cluster's engine, overlaid with those of the hub.
 func (l *Lab) values(c lab.Cluster) map[string]any {
 	return l.Definition.Values(engine.Settings{
-		Lab: l.Name, Ref: l.Supply.Ref, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
+		Lab: l.Name, Ref: func(name string) string { return l.Supply.Ref(l.Release.Image(name)) }, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
 		Waves: l.Estate.Waves, LinksOut: l.Estate.LinksOut, Replaces: l.replaces(),
 		Guest: c.Provider == lab.ProviderExisting,
 		Extra: l.Estate.Hub().Engine.Extra,
@@ -135,8 +139,11 @@ func (l *Lab) values(c lab.Cluster) map[string]any {
 // engineChart returns the engine's chart.
 func (l *Lab) engineChart() need {
 	chart := l.Definition.Chart
-	return need{chart: chart, version: l.Supply.ChartVersion(chart)}
+	return need{chart: chart, version: cmp.Or(l.Release.Chart, l.Supply.ChartVersion(chart))}
 }
+
+// nodeImage returns the component of the node image of a cluster.
+func (l *Lab) nodeImage(c lab.Cluster) string { return l.Nodes[c.Name].Image(imageNode) }
 
 // EngineURL returns the URL of the engine's UI on this machine.
 func (l *Lab) EngineURL() string {
@@ -171,7 +178,9 @@ func (l *Lab) imagesOf(c lab.Cluster) []string {
 	}
 	var names []string
 	if c.Role == lab.RoleHub || l.ownEngine(c) {
-		names = slices.Concat(names, l.Definition.Images, l.Estate.Hub().Engine.Extra)
+		for _, name := range slices.Concat(l.Definition.Images, l.Estate.Hub().Engine.Extra) {
+			names = append(names, l.Release.Image(name))
+		}
 		if l.needsFront() {
 			names = append(names, front.Component)
 		}
@@ -219,8 +228,11 @@ func (n need) String() string { return cmp.Or(n.image, n.chart+" "+n.version) }
 
 // needs returns all images and charts required for the clusters, in order of use.
 func (l *Lab) needs(clusters []lab.Cluster) []need {
-	list := []need{{image: imageNode}, {image: imageGitea}, {image: gate.Component}, l.engineChart()}
+	list := []need{{image: l.nodeImage(l.Estate.Hub())}, {image: imageGitea}, {image: gate.Component}, l.engineChart()}
 	for _, c := range clusters {
+		if n := (need{image: l.nodeImage(c)}); c.Provider != lab.ProviderExisting && !slices.Contains(list, n) {
+			list = append(list, n)
+		}
 		for _, name := range l.imagesOf(c) {
 			if n := (need{image: name}); !slices.Contains(list, n) {
 				list = append(list, n)

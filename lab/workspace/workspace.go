@@ -25,6 +25,7 @@ type Options struct {
 	Builtin  bool           // use the built-in estate
 	Embedded fs.FS          // the built-in estate
 	Engine   lab.EngineType // requested; default: the lab's, else the estate's
+	Version  string         // of the engine, requested; default: the lab's, else the estate's
 	// AroundName and AroundEstate are the environment's values for Name and Estate.
 	AroundName, AroundEstate string
 }
@@ -36,8 +37,10 @@ type Workspace struct {
 	Record state.Record
 	Estate Files
 
-	Engine lab.EngineType // requested, now or on creation; default: the estate's
+	Engine  lab.EngineType // requested, now or on creation; default: the estate's
+	Version estate.Asked   // of the engine, requested now or by an earlier run
 
+	asked  Options
 	here   string // default lab of commands here
 	given  bool   // the lab was named, on the command line or by the environment
 	named  string // folder of the estate on the command line
@@ -73,8 +76,26 @@ func Open(o Options) (*Workspace, error) {
 		}
 		w.garbled = err
 	}
-	w.Engine = cmp.Or(o.Engine, w.Record.Asked)
+	w.asked = o
+	w.ask()
 	return w, w.origin(o)
+}
+
+// ask determines the engine and its version, requested now or by an earlier run.
+func (w *Workspace) ask() {
+	w.Engine = cmp.Or(w.asked.Engine, w.Record.Asked)
+	w.Version = estate.Asked{Version: w.asked.Version}
+	if w.Version.Version == "" && w.Record.Version != "" {
+		w.Version = estate.Asked{Version: w.Record.Version, Of: w.Record.Type}
+	}
+}
+
+// Reload reads the record again, which a restored snapshot replaced.
+func (w *Workspace) Reload() (err error) {
+	if w.Record, err = w.Dir.Load(); err == nil {
+		w.ask()
+	}
+	return err
 }
 
 // origin settles the estate of a lab where the working folder has none: an existing lab keeps the estate that it was created from.
@@ -207,7 +228,7 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 	if err := w.Estate.refresh(); err != nil {
 		return nil, err
 	}
-	est, err := estate.Load(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine)}, options...)...)
+	est, err := estate.Load(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version)}, options...)...)
 	if err != nil {
 		return nil, err
 	}

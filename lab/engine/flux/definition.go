@@ -7,6 +7,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/helm"
 	"homelab/lab/flux"
 )
@@ -43,8 +44,9 @@ func Definition(namespace string) engine.Definition {
 	namespace = cmp.Or(namespace, flux.Namespace)
 	return engine.Definition{
 		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
-		Kinds: []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
-		Chart: chartComponent, Images: images(), Memory: 320 << 20,
+		Kinds:    []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
+		Tracking: []string{reconciliation.FromName, reconciliation.FromNamespace, reconciliation.FromRelease, reconciliation.FromReleaseNamespace},
+		Chart:    chartComponent, Images: images(), Memory: 320 << 20,
 		Port: 8080, NodePort: nodePort, Service: "http://webhook-receiver." + namespace + ".svc",
 		WebhookPath: func(secret string) string { return webhookPath(secret, namespace) },
 		Values:      Values, Inputs: helm.Inputs,

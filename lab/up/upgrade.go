@@ -1,0 +1,135 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+
+	"homelab/lab"
+	"homelab/lab/engine/notes"
+	"homelab/lab/engine/survey"
+	"homelab/lab/plan"
+)
+
+// Upgrade is the replacement of the engine's version by a run, and what it changed.
+type Upgrade struct {
+	From, To string // "3.2.11"; empty if the run kept the version
+	survey.Report
+}
+
+// Lines returns the report for users.
+func (u Upgrade) Lines() []string {
+	if !u.Changes() {
+		return []string{fmt.Sprintf("%s to %s: all %d tracked objects and %d pods are as they were, and no application is newly out of sync", u.From, u.To, u.Objects, u.Pods)}
+	}
+	lines := []string{fmt.Sprintf("%s to %s, of %d tracked objects and %d pods:", u.From, u.To, u.Objects, u.Pods)}
+	for _, part := range []struct {
+		what string
+		list []string
+	}{
+		{"newly out of sync", u.OutOfSync},
+		{"applications gone", u.Gone},
+		{"applications new", u.New},
+		{"objects replaced", u.Replaced},
+		{"objects deleted", u.Deleted},
+		{"objects that no application tracks any more", u.Orphaned},
+		{"objects tracked in another way", u.Retracked},
+		{"pods outside of the engine", u.Restarted},
+	} {
+		for _, name := range part.list {
+			lines = append(lines, part.what+": "+name)
+		}
+	}
+	return lines
+}
+
+// upgrades returns the versions that steps replace, of the hub's engine or else of a spoke's.
+func (l *Lab) upgrades(seen *Seen, steps []lab.Step) (u Upgrade) {
+	for _, s := range steps {
+		of := seen.Engine
+		if s.Cluster != "" {
+			of = seen.Engines[s.Cluster]
+		}
+		if s.Kind == plan.KindEngine && s.Action == lab.ActionUpdate && plan.Upgrade(of, l.Release.Version) != "" {
+			u.From, u.To, _ = strings.Cut(plan.Upgrade(of, l.Release.Version), " -> ")
+			return u
+		}
+	}
+	return u
+}
+
+// Warnings returns what users should know before the steps replace the engine's version: what upstream's notes call breaking, or that there is no way back.
+func (l *Lab) Warnings(seen *Seen, steps []lab.Step) (lines []string) {
+	u := l.upgrades(seen, steps)
+	if u.To == "" {
+		return nil
+	}
+	if semver.Compare("v"+u.To, "v"+u.From) < 0 {
+		return []string{fmt.Sprintf("%s %s to %s: upstream supports no way back but a snapshot from before", l.Definition.Title, u.From, u.To)}
+	}
+	for _, n := range notes.Between(string(l.Definition.Type), u.From, u.To) {
+		lines = append(lines, fmt.Sprintf("breaking in %s %s: %s (%s)", l.Definition.Title, n.Minor, n.Text, n.URL))
+	}
+	if !notes.Known(string(l.Definition.Type), u.To) {
+		lines = append(lines, fmt.Sprintf("what is breaking in %s %s is unknown to this lab", l.Definition.Title, lab.Minor(u.To)))
+	}
+	return lines
+}
+
+// survey surveys the clusters in scope that are ready.
+func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (survey.Survey, error) {
+	if l.Survey != nil {
+		return l.Survey(ctx)
+	}
+	e, err := l.Hub()
+	if err != nil {
+		return survey.Survey{}, err
+	}
+	applications, err := e.Applications(ctx)
+	if err != nil {
+		return survey.Survey{}, err
+	}
+	var list []survey.Cluster
+	for _, c := range clusters {
+		if !seen.Clusters[c.Name].Ready {
+			continue
+		}
+		cfg, err := l.Clusters.RESTConfig(c.Name)
+		if err != nil {
+			return survey.Survey{}, err
+		}
+		of, err := survey.Connect(c.Name, cfg)
+		if err != nil {
+			return survey.Survey{}, err
+		}
+		if c.Role == lab.RoleHub || l.ownEngine(c) {
+			of.Engine = l.Definition.Namespace
+		}
+		if c.Provider == lab.ProviderExisting {
+			if of.Only = namespacesOf(applications, c.Name); len(of.Only) == 0 {
+				continue
+			}
+		}
+		list = append(list, of)
+	}
+	return survey.Take(ctx, list, applications, l.Definition.Tracking)
+}
+
+// namespacesOf returns the namespaces of the applications of a cluster.
+func namespacesOf(applications []lab.Application, cluster string) []string {
+	names := []string{}
+	for _, a := range applications {
+		if a.Cluster == cluster && a.Namespace != "" {
+			names = append(names, a.Namespace)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// surveyLimit bounds a survey, so that it does not keep a run from ending.
+const surveyLimit = time.Minute
