@@ -24,7 +24,7 @@ func (p *parts) choose(ctx context.Context) error {
 			problems = append(problems, lab.Problem{Position: at, Message: e.Message, Cure: e.Cure})
 			err = nil
 		}
-		return lab.Release{Version: r.Version, Images: r.Images, Chart: r.Chart, Note: r.Note}, err
+		return r, err
 	}
 	var err error
 	if p.release, err = find(engineComponent(hub.Engine.Type), hub.Engine.Version, hub.Position("spec.engine.version")); err != nil {
