@@ -41,14 +41,6 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 	}
 }
 
-// kubeVersion returns the version of a cluster that charts see; empty for lab's.
-func kubeVersion(c lab.Cluster) string {
-	if c.Kubernetes != "" && c.Kubernetes == lab.Minor(c.Kubernetes) {
-		return c.Kubernetes + ".0"
-	}
-	return c.Kubernetes
-}
-
 // rendering records how a folder is rendered and returns a key for it.
 func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Source, root *lab.Position) string {
 	x := rendering{root: root, Source: l.sourceOf(fsys, app, source)}

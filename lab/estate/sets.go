@@ -47,18 +47,6 @@ func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	return list
 }
 
-// MinorOf returns the minor of Argo CD that the estate is for; zero for the default. One that lab does not model is treated as the nearest.
-func MinorOf(e *lab.Estate) argo.Minor {
-	hub := e.Hub().Engine
-	if hub.Type != lab.EngineArgoCD || hub.Version == "" {
-		return 0
-	}
-	m, _ := argo.ParseMinor(hub.Version)
-	return m
-}
-
-func (l *loader) api() appset.API { return appset.API{Minor: MinorOf(l.estate)} }
-
 // World returns the inputs for expanding the estate's ApplicationSets.
 func World(e *lab.Estate, clusters []lab.Cluster) appset.World {
 	in := bridge.InputsOf(e)
