@@ -158,7 +158,7 @@ func TestReleases(t *testing.T) {
 			"argocd ":      argocd,
 			"argocd 3.1":   "3.1.4 chart 8.5.9 argocd=argocd-3.1.4",
 			"argocd 3.1.3": "no_version 2: " + mirror + " has no argo cd 3.1.3: " + closed,
-			"node ":        "chart", // it has no default, as whoever needs it will be told
+			"node ":        "chart", // it has no default, which is an error once it is needed
 			"node 1.30":    "1.30.9 chart  node=node-1.30.9",
 			"flux ":        flux,
 			"flux 2.99.1":  "2.99.1 chart 2.99.0 source-controller=source-controller-9.9.9",

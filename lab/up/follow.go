@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,16 +74,19 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 		a.Println(line)
 	}
 	var before survey.Survey
-	if out.Upgrade = l.upgrades(seen, steps); out.Upgrade.To != "" {
+	out.Upgrade = l.upgrades(seen, steps)
+	reports := out.Upgrade.To != ""
+	if reports {
 		if before, err = l.survey(ctx, l.clusters(o), seen); err != nil {
-			return out, fmt.Errorf("survey before the upgrade: %w", err)
+			reports = false
+			a.Println("upgrade: what it changes will not be reported: " + err.Error())
 		}
 	}
 	events, end := a.Begin(seen, steps)
 	out.Result, err = l.Apply(ctx, o, seen, steps, events)
 	end()
-	if out.Upgrade.To != "" && ctx.Err() == nil {
-		err = errors.Join(err, l.compare(ctx, o, seen, before, &out.Upgrade, a))
+	if reports && ctx.Err() == nil {
+		l.compare(ctx, o, seen, before, &out.Upgrade, a)
 	}
 	if err != nil {
 		return out, err
@@ -93,18 +95,16 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 }
 
 // compare reports what an upgrade of the engine changed, whether or not the applications converged.
-func (l *Lab) compare(ctx context.Context, o Options, seen *Seen, before survey.Survey, u *Upgrade, a Audience) error {
-	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
-	defer cancel()
+func (l *Lab) compare(ctx context.Context, o Options, seen *Seen, before survey.Survey, u *Upgrade, a Audience) {
 	after, err := l.survey(ctx, l.clusters(o), seen)
 	if err != nil {
-		return fmt.Errorf("survey after the upgrade: %w", err)
+		a.Println("upgrade: what it changed is unknown: " + err.Error())
+		return
 	}
 	u.Report = survey.Compare(before, after)
 	for _, line := range u.Lines() {
 		a.Println("upgrade: " + line)
 	}
-	return nil
 }
 
 // confirm returns the plan after its destructive steps were confirmed by a flag or an answer. Unconfirmed removals are dropped from it.

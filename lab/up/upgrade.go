@@ -82,6 +82,8 @@ func (l *Lab) Warnings(seen *Seen, steps []lab.Step) (lines []string) {
 
 // survey surveys the clusters in scope that are ready.
 func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (survey.Survey, error) {
+	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
+	defer cancel()
 	if l.Survey != nil {
 		return l.Survey(ctx)
 	}
