@@ -75,7 +75,8 @@ func TestStages(t *testing.T) {
 
 // An interruption ends stages in the foreground and in the background.
 func TestStagesInterrupted(t *testing.T) {
-	cmd, began := stages(t, "e2e() { sleep 60; }\nrace() { sleep 60; }") // not exec: bash would lose an interrupt that it has not handled yet
+	// Short sleeps: between fork and exec, bash's child loses an interrupt; bash itself has a trap from the start.
+	cmd, began := stages(t, "trap 'exit 130' INT\ne2e() { for _ in {1..600}; do sleep 0.1; done; }\nrace() { e2e; }")
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out // inherited by all stages, so that Wait waits for their end
 	start := time.Now()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -66,7 +67,7 @@ func TestNearest(t *testing.T) {
 // upstream is a registry and a chart repository that count requests.
 type upstream struct {
 	server   *httptest.Server
-	requests int
+	requests atomic.Int64
 	pins     Pins
 }
 
@@ -87,7 +88,7 @@ func newUpstream(t *testing.T) *upstream {
 		fmt.Fprintf(&index, "  - {name: argo-cd, version: %s, appVersion: %s, urls: [argo-cd-%s.tgz]}\n", version, app, version)
 	}
 	u.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.requests++
+		u.requests.Add(1)
 		switch data, ok := charts[r.URL.Path]; {
 		case ok:
 			w.Write(data)
@@ -164,11 +165,11 @@ func TestFindOnce(t *testing.T) {
 	}
 	asked := func(version string, want bool) {
 		t.Helper()
-		before := u.requests
+		before := u.requests.Load()
 		if f, err := find(version); err != nil || f.Image == "" || f.Chart.App == "" {
 			t.Errorf("%s: %+v, %v", version, f, err)
 		}
-		if got := u.requests > before; got != want {
+		if got := u.requests.Load() > before; got != want {
 			t.Errorf("%s: asked %t, want %t", version, got, want)
 		}
 	}
