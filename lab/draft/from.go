@@ -13,7 +13,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/gitcommand"
-	"homelab/lab/render"
 	"homelab/lab/writeout"
 )
 
@@ -145,8 +144,8 @@ func ownAddress(dir string) string {
 	if err != nil {
 		return ""
 	}
-	d := &drafting{budget: render.NewBudget(), estate: &lab.Estate{Repositories: mounted}}
-	if d.scan(&mounted[0]) != nil {
+	d, err := scanned("", mounted)
+	if err != nil {
 		return ""
 	}
 	votes := map[string]int{}
