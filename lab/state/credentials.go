@@ -39,17 +39,28 @@ type ForgeKeys struct {
 	JWT      string `json:"jwt"`
 }
 
-// Credentials reads the lab's credentials and creates them on first use.
+// Credentials reads the lab's credentials. A lab that has none gets other ones at each call until Renew keeps them.
 func (d *Dir) Credentials() (Credentials, error) {
+	c, err := d.credentials()
+	if errors.Is(err, fs.ErrNotExist) {
+		return newCredentials()
+	}
+	return c, err
+}
+
+func (d *Dir) credentials() (Credentials, error) {
 	var c Credentials
-	err := d.read(credentialsFile, &c)
-	if err == nil && !c.whole() {
+	if err := d.read(credentialsFile, &c); err != nil {
+		return Credentials{}, err
+	}
+	if !c.whole() {
 		return Credentials{}, d.garbled(credentialsFile, errors.New("it lacks a password"))
 	}
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return c, err
-	}
-	c = Credentials{ForgeUser: "lab", EngineUser: "admin", EngineSince: time.Now().UTC().Truncate(time.Second)}
+	return c, nil
+}
+
+func newCredentials() (Credentials, error) {
+	c := Credentials{ForgeUser: "lab", EngineUser: "admin", EngineSince: time.Now().UTC().Truncate(time.Second)}
 	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret} {
 		*s = password()
 	}
@@ -59,7 +70,7 @@ func (d *Dir) Credentials() (Credentials, error) {
 		return c, fmt.Errorf("hash a password: %w", err)
 	}
 	c.EngineHash = string(hash)
-	return c, d.write(credentialsFile, c)
+	return c, nil
 }
 
 // Secrets returns what must not leave the lab: the values of its credentials, also those of a newer version, and the texts of its kubeconfigs.
@@ -96,10 +107,16 @@ func (c Credentials) whole() bool {
 	return c.ForgeUser != "" && c.ForgePassword != "" && c.EngineUser != "" && c.EnginePassword != "" && c.WebhookSecret != ""
 }
 
-// Renew replaces what former labs shared with clusters and derived from it: their engines had the forge's password, and the forge's keys were derived from that. The
-// secret key remains, as the forge's volume is encrypted with it; the new password does not lead to it.
+// Renew creates a new lab's credentials, and replaces what former labs shared with clusters and derived from it: their engines had the forge's password, and the
+// forge's keys were derived from that. The secret key remains, as the forge's volume is encrypted with it; the new password does not lead to it.
 func (d *Dir) Renew() error {
-	c, err := d.Credentials()
+	c, err := d.credentials()
+	if errors.Is(err, fs.ErrNotExist) {
+		if c, err = newCredentials(); err != nil {
+			return err
+		}
+		return d.write(credentialsFile, c)
+	}
 	if err != nil || c.ForgeKeys != (ForgeKeys{}) {
 		return err
 	}

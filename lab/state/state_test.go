@@ -62,6 +62,15 @@ func TestRecord(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	d := open(t)
+	if c, err := d.Credentials(); err != nil || !c.whole() {
+		t.Errorf("without any: %v", err)
+	}
+	if _, err := os.Stat(d.Path); !os.IsNotExist(err) {
+		t.Errorf("reading them created the folder: %v", err)
+	}
+	if err := d.Renew(); err != nil {
+		t.Fatal(err)
+	}
 	first, err := d.Credentials()
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +133,9 @@ func TestRenew(t *testing.T) {
 // A new lab's keys do not follow from its password.
 func TestKeysOfNewLab(t *testing.T) {
 	d := open(t)
+	if err := d.Renew(); err != nil {
+		t.Fatal(err)
+	}
 	c, err := d.Credentials()
 	if err != nil || d.Renew() != nil {
 		t.Fatal(err)
@@ -270,6 +282,9 @@ func TestFreePort(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	d := &Dir{Lab: "demo", Path: t.TempDir()}
+	if err := d.Renew(); err != nil {
+		t.Fatal(err)
+	}
 	c, err := d.Credentials()
 	if err != nil {
 		t.Fatal(err)
