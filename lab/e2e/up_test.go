@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,8 +53,12 @@ func version(s ui.Status, application string) string {
 	return ""
 }
 
-// firstUp brings up the default estate.
+// firstUp plans the default estate, which writes nothing, and brings it up.
 func firstUp(t *testing.T, l *testLab) {
+	l.must("up", "--dry-run")
+	if _, err := os.Stat(filepath.Join(l.state, "lab", l.name)); !os.IsNotExist(err) {
+		t.Errorf("the plan wrote to %s: %v", l.state, err)
+	}
 	out := decode[ui.UpResult](l, "up", "--fix")
 	if len(out.Changed) == 0 {
 		t.Error("first up changed nothing")
