@@ -2,6 +2,7 @@ package draft
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/draft/manifest"
+	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -94,9 +96,13 @@ func (d *drafting) exclusions(doc *document) exclusions {
 		foreign, _ := render.Kinds([]render.Document{o})
 		return slices.ContainsFunc(foreign, func(kind string) bool { return !render.IsEngines(kind) && !slices.Contains(defined, kind) })
 	}
+	kinds := map[string]bool{}
 	for _, o := range objects {
 		if undefined(o) {
-			x.patches = append(x.patches, without(o.Node, "nothing defines the kind"))
+			if of := strict.Text(o.Node, "apiVersion") + " " + strict.Text(o.Node, "kind"); !kinds[of] {
+				kinds[of] = true
+				x.patches = append(x.patches, without(o.Node, "", "nothing defines the kind"))
+			}
 			x.left = append(x.left, Left{At: lab.Position{File: path.Join(at.Dir, o.File), Line: o.Line}, Why: "nothing defines its kind"})
 		}
 	}
@@ -111,7 +117,7 @@ func (d *drafting) exclusions(doc *document) exclusions {
 	}
 	for _, o := range objects {
 		if strict.Text(o.Node, "kind") == "Application" && strict.Text(o.Node, "metadata", "name") == doc.app.Metadata.Name {
-			x.patches = append(x.patches, without(o.Node, "this Application, without the patches"))
+			x.patches = append(x.patches, without(o.Node, doc.app.Metadata.Name, "this Application, without the patches"))
 		}
 	}
 	return x
@@ -135,28 +141,24 @@ func undefinedFiles(dir string, objects []render.Document, undefined func(render
 	return files
 }
 
-// without returns a patch that deletes an object.
-func without(o *yaml.Node, why string) *yaml.Node {
+// without returns a patch that deletes the objects of o's kind, or the one with a name.
+func without(o *yaml.Node, name, why string) *yaml.Node {
 	group, version, found := strings.Cut(strict.Text(o, "apiVersion"), "/")
 	if !found {
 		group, version = "", group
 	}
-	kind, name := strict.Text(o, "kind"), strict.Text(o, "metadata", "name")
 	target := manifest.Mapping{}
 	if group != "" {
 		target.Add("group", group)
 	}
 	target.Add("version", version)
-	target.Add("kind", kind)
-	target.Add("name", name)
-	object := manifest.Mapping{}
-	object.Add("$patch", "delete")
-	object.Add("apiVersion", strict.Text(o, "apiVersion"))
-	object.Add("kind", kind)
-	object.Add("metadata", manifest.Of("name", name))
+	target.Add("kind", strict.Text(o, "kind"))
+	if name != "" {
+		target.Add("name", regexp.QuoteMeta(name))
+	}
 	m := manifest.Mapping{}
 	m.Add("target", &target)
-	m.Add("patch", manifest.Encode(&object.Node))
+	m.Add("patch", fluxset.Deleted)
 	m.Node.HeadComment = why
 	return &m.Node
 }

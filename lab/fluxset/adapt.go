@@ -3,6 +3,7 @@ package fluxset
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -186,7 +187,31 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 			add(o, target(o), nestedPatch(child, more), "patches for objects below it")
 		}
 	}
-	return patches
+	return united(patches)
+}
+
+// united unites patches that delete objects of one kind for the same reason. Kustomize annotates every object of a folder with every patch, so that its time grows
+// with the cube of their number.
+func united(patches []Patch) []Patch {
+	var all []Patch
+	for _, p := range patches {
+		i := slices.IndexFunc(all, func(other Patch) bool {
+			return p.Patch == Deleted && other.Patch == Deleted && p.Why == other.Why && maps.Equal(unnamed(p.Target), unnamed(other.Target))
+		})
+		if i < 0 || p.Target["name"] == "" || all[i].Target["name"] == "" {
+			all = append(all, p)
+			continue
+		}
+		all[i].Target = maps.Clone(all[i].Target)
+		all[i].Target["name"] += "|" + p.Target["name"]
+	}
+	return all
+}
+
+func unnamed(target map[string]string) map[string]string {
+	of := maps.Clone(target)
+	delete(of, "name")
+	return of
 }
 
 // independent returns the operations that remove a Kustomization's dependencies on copies of the root.
