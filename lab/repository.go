@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -27,11 +27,12 @@ type Repository struct {
 }
 
 // scpURL matches an scp-like SSH address as accepted by `git clone`: user@host:path.
-var scpURL = regexp.MustCompile(`^(?:[^@/:]+@)?([^/:]+):([^/].*)$`)
+var scpURL = regexp.MustCompile(`^([^@/:]+@)?([^/:]+):([^/].*)$`)
 
 // OverSSH reports whether an address uses SSH: ssh://host/path or user@host:path.
 func OverSSH(address string) bool {
-	return strings.HasPrefix(address, "ssh://") || scpURL.MatchString(address) && strings.Contains(address, "@")
+	m := scpURL.FindStringSubmatch(address)
+	return strings.HasPrefix(address, "ssh://") || m != nil && m[1] != ""
 }
 
 // RepositoryKey returns a key that is equal for all addresses of a repository, regardless of protocol, user, port, case and suffix:
@@ -41,7 +42,7 @@ func RepositoryKey(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		host, path = u.Hostname(), u.Path
 	} else if m := scpURL.FindStringSubmatch(address); m != nil {
-		host, path = m[1], m[2]
+		host, path = m[2], m[3]
 	}
 	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
 	return strings.ToLower(strings.TrimPrefix(host+"/"+path, "/"))
@@ -57,7 +58,7 @@ func RepositoryPage(address string) string {
 			page.Scheme, page.Host = u.Scheme, u.Host
 		}
 	} else if m := scpURL.FindStringSubmatch(address); m != nil {
-		page.Host, page.Path = m[1], m[2]
+		page.Host, page.Path = m[2], m[3]
 	} else {
 		return ""
 	}
@@ -93,24 +94,35 @@ func (r *Repository) Has(revision string) bool {
 	return revision == "" || revision == "HEAD" || revision == r.Branch
 }
 
-// HostOf returns scheme and host of a repository or image: https://charts.example.com/x, oci://ghcr.io/x, ghcr.io/x, git@example.com:x.git,
-// ssh://git@example.com/x.git.
-func HostOf(repository string) (scheme, host string) {
-	if !strings.Contains(repository, "://") {
-		if user, rest, ok := strings.Cut(repository, "@"); ok && !strings.Contains(user, "/") {
-			host, _, _ = strings.Cut(rest, ":")
-			return "ssh", host
+// dockerHub is the host of images without one.
+const dockerHub = "registry-1.docker.io"
+
+// HostOf returns scheme and host of a repository or an image, as in https://ghcr.io, or an error that says why lab contacts none.
+func HostOf(address string) (string, error) {
+	scheme, _, found := strings.Cut(address, "://")
+	switch {
+	case strings.ContainsAny(address, "<>{} "):
+		return "", errors.New("it is a placeholder that nothing fills in")
+	case OverSSH(address):
+		return "", errors.New("lab does not provide the engine with SSH keys")
+	case !found:
+		host, _, found := strings.Cut(address, "/")
+		if !found || !strings.ContainsAny(host, ".:") && host != "localhost" || host == "docker.io" || host == "index.docker.io" {
+			host = dockerHub
 		}
-		host, _, _ = strings.Cut(repository, "/")
-		return "https", host
+		return "https://" + host, nil
+	case scheme == "cnoe":
+		return "", errors.New("it is a folder that idpbuilder serves, and lab does not")
 	}
-	u, err := url.Parse(repository)
-	if err != nil {
-		return "https", repository
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "", errors.New("it has no host")
 	}
 	switch u.Scheme {
-	case "http", "ssh":
-		return u.Scheme, u.Host
+	case "https", "http":
+		return u.Scheme + "://" + u.Host, nil
+	case "oci", "git":
+		return "https://" + u.Host, nil
 	}
-	return "https", cmp.Or(u.Host, repository)
+	return "", fmt.Errorf("neither lab nor the engine knows %s://", u.Scheme)
 }

@@ -1,6 +1,9 @@
 package lab
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestRepositoryKey(t *testing.T) {
 	const want = "github.com/owner/name"
@@ -47,18 +50,36 @@ func TestOverSSH(t *testing.T) {
 }
 
 func TestHostOf(t *testing.T) {
-	for repository, want := range map[string][2]string{
-		"other://":                               {"https", "other://"},
-		"https://charts.example.com/stable":      {"https", "charts.example.com"},
-		"http://127.0.0.1:3000/lab/x.git":        {"http", "127.0.0.1:3000"},
-		"oci://ghcr.io/org/chart":                {"https", "ghcr.io"},
-		"ghcr.io/org/chart":                      {"https", "ghcr.io"},
-		"registry.example.com:5000/x":            {"https", "registry.example.com:5000"},
-		"git@example.com:org/x.git":              {"ssh", "example.com"},
-		"ssh://git@git.example.com:2222/x/y.git": {"ssh", "git.example.com:2222"},
+	for address, want := range map[string]string{
+		"https://charts.example.com/stable": "https://charts.example.com",
+		"http://127.0.0.1:3000/lab/x.git":   "http://127.0.0.1:3000",
+		"oci://ghcr.io/org/chart":           "https://ghcr.io",
+		"git://example.com/x.git":           "https://example.com",
+		"ghcr.io/org/chart":                 "https://ghcr.io",
+		"registry.example.com:5000/x":       "https://registry.example.com:5000",
+		"localhost/x":                       "https://localhost",
+		"busybox":                           "https://registry-1.docker.io",
+		"busybox:1.36":                      "https://registry-1.docker.io",
+		"nginx:1.27@sha256:0a399e":          "https://registry-1.docker.io",
+		"acme/tool:1":                       "https://registry-1.docker.io",
+		"docker.io/acme/tool":               "https://registry-1.docker.io",
 	} {
-		if scheme, host := HostOf(repository); scheme != want[0] || host != want[1] {
-			t.Errorf("%s: %s %s, want %v", repository, scheme, host, want)
+		if host, err := HostOf(address); host != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", address, host, err, want)
+		}
+	}
+	for address, want := range map[string]string{
+		"git@example.com:org/x.git":              "SSH keys",
+		"ssh://git@git.example.com:2222/x/y.git": "SSH keys",
+		"<REPO_URL>":                             "placeholder",
+		"https://{{ .Values.host }}/x":           "placeholder",
+		"cnoe://manifests":                       "idpbuilder",
+		"s3://bucket/charts":                     "s3://",
+		"other://":                               "no host",
+		"file:///srv/x":                          "no host",
+	} {
+		if host, err := HostOf(address); host != "" || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v; want %s", address, host, err, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // reachTimeout is the timeout per host.
 const reachTimeout = 3 * time.Second
 
-// Unreachable returns the chart and Git repositories that are not reachable, with the reasons. Any response of a host
+// Unreachable returns the repositories and images that are not reachable, with the reasons. Any response of a host
 // counts; each host is contacted once.
 func Unreachable(ctx context.Context, repositories []string) map[string]error {
 	var mu sync.Mutex
@@ -26,52 +27,44 @@ func Unreachable(ctx context.Context, repositories []string) map[string]error {
 	group.SetLimit(8)
 	var asked []string
 	for _, r := range repositories {
-		scheme, host := lab.HostOf(r)
-		key := scheme + " " + host
-		if slices.Contains(asked, key) {
+		host, err := lab.HostOf(r)
+		if err != nil || slices.Contains(asked, host) {
 			continue
 		}
-		asked = append(asked, key)
+		asked = append(asked, host)
 		group.Go(func() error {
-			err := reach(ctx, scheme, host)
+			err := reach(ctx, host)
 			mu.Lock()
 			defer mu.Unlock()
-			hosts[key] = err
+			hosts[host] = err
 			return nil
 		})
 	}
 	_ = group.Wait() // no function returns an error
 	out := map[string]error{}
 	for _, r := range repositories {
-		scheme, host := lab.HostOf(r)
-		if err := hosts[scheme+" "+host]; err != nil {
+		host, err := lab.HostOf(r)
+		if err = cmp.Or(err, hosts[host]); err != nil {
 			out[r] = err
 		}
 	}
 	return out
 }
 
-// errSSH is the reason for SSH addresses, whether their host answers or not.
-var errSSH = errors.New("lab does not provide the engine with SSH keys")
-
-func reach(ctx context.Context, scheme, host string) error {
-	if scheme == "ssh" {
-		return errSSH
-	}
+// reach contacts a host, as in https://ghcr.io.
+func reach(ctx context.Context, host string) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, scheme+"://"+host+"/", nil)
-	if err == nil {
-		var res *http.Response
-		if res, err = http.DefaultTransport.RoundTrip(req); err == nil {
-			err = res.Body.Close()
-		}
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, host+"/", nil)
+	if err != nil {
+		return err
 	}
+	res, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil {
-		return nil
+		return res.Body.Close()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s sends nothing", host)
+		return fmt.Errorf("%s sends nothing", req.URL.Host)
 	}
-	return fmt.Errorf("%s does not answer", host)
+	return fmt.Errorf("%s does not answer", req.URL.Host)
 }

@@ -120,9 +120,7 @@ func hosts(est *lab.Estate) []Thing {
 // HostOf returns the host of a repository or image as a thing; without What if lab does not contact it.
 func HostOf(address string) Thing {
 	t := Thing{Kind: Host, Gives: "lab checks whether it responds"}
-	if scheme, host := lab.HostOf(address); scheme != "ssh" {
-		t.What = scheme + "://" + host
-	}
+	t.What, _ = lab.HostOf(address)
 	return t
 }
 
