@@ -176,7 +176,7 @@ func (p *program) prepare(ctx context.Context, ws *workspace.Workspace, with par
 	if o.run.Others {
 		scope = o.run.Clusters
 	}
-	report, err := doctor.New(doctorOptions(with.supply.Builds(), ws, with.estate, scope)).Examine(ctx, o.fix, p.ui.Println)
+	report, err := doctor.New(doctorOptions(with.builds(), ws, with.estate, scope)).Examine(ctx, o.fix, p.ui.Println)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"homelab/lab"
@@ -83,4 +85,13 @@ func (p *parts) notes(now time.Time) ([]string, error) {
 		}
 	}
 	return lines, nil
+}
+
+// builds reports whether this machine compiles what the lab needs.
+func (p parts) builds() bool {
+	chosen := slices.Collect(maps.Values(p.release.Images))
+	for _, of := range p.nodes {
+		chosen = slices.AppendSeq(chosen, maps.Values(of.Images))
+	}
+	return p.supply.Builds(chosen...)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -154,7 +155,8 @@ func TestBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, i := range open(t, Options{Mode: ModeSource, CacheDir: dir}).items {
+	s := open(t, Options{Mode: ModeSource, CacheDir: dir})
+	for _, i := range s.needed(slices.Clone(s.items)) {
 		if i.Kind == KindImage && !recipes.Own(i.Name) {
 			names = append(names, i.Name)
 		}
@@ -162,6 +164,14 @@ func TestBuilds(t *testing.T) {
 	fillSource(t, dir, names[1:]...)
 	if s := open(t, Options{Mode: ModeSource, CacheDir: dir}); !s.Builds() {
 		t.Errorf("nothing to build without %s", names[0])
+	}
+	fillSource(t, dir, names...)
+	s = open(t, Options{Mode: ModeSource, CacheDir: dir})
+	if s.Builds() {
+		t.Error("what another engine or version needs counts")
+	}
+	if variant := recipes.Versioned("node")[1].Name; !s.Builds(variant) {
+		t.Errorf("nothing to build without %s, which is chosen", variant)
 	}
 }
 

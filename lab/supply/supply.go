@@ -186,11 +186,13 @@ func (s *Supply) Why() string { return s.why }
 // Origin returns the origin of what is not present.
 func (s *Supply) Origin() lab.Origin { return s.origin }
 
-// Builds reports whether anything must be compiled on this machine with more than Go.
-func (s *Supply) Builds() bool {
+// Builds reports whether images that a lab needs must be built here, with more than Go. chosen are the components of versions that it selects.
+func (s *Supply) Builds(chosen ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool { return !i.Present && !s.recipes.Own(i.Name) })
+	return s.origin == lab.OriginSource && slices.ContainsFunc(s.items, func(i Item) bool {
+		return i.Kind == KindImage && !i.Present && !s.recipes.Own(i.Name) && (slices.Contains(chosen, i.Name) || len(s.needed([]Item{i})) > 0)
+	})
 }
 
 // Image fetches or builds a component's image. Builds that `lab up` needs earlier go first.

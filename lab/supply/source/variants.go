@@ -101,6 +101,7 @@ func variant(base []*Component, of *Recipes, image *Component) ([]*Component, er
 		name := VariantName(c.Name, version)
 		renamed[c.Name] = name
 		c.VariantOf, c.Name, c.Optional, c.Charts = c.Name, name, true, nil
+		c.With = "" // a program may not compile with older libraries than its own
 		list = append(list, c)
 	}
 	return list, nil
@@ -122,14 +123,13 @@ func equal(a, b *Component) (bool, error) {
 	return string(text) == string(of), err
 }
 
-// closure returns the names of c, of its dependencies, and of the components whose dependency versions these use. An image inside with the ref of the base is
-// that image.
+// closure returns the names of c and of its dependencies. An image inside with the ref of the base is that image.
 func (r *Recipes) closure(c *Component, base []*Component) map[string]bool {
 	names := map[string]bool{}
 	var add func(c *Component)
 	add = func(c *Component) {
 		names[c.Name] = true
-		for _, need := range append(c.Needs(), c.With) {
+		for _, need := range c.Needs() {
 			of, ok := r.Get(need)
 			if !ok || names[need] || of.Kind == KindImage && of.Ref == baseOf(base, need).Ref {
 				continue
@@ -148,7 +148,7 @@ func (c *Component) rename(names map[string]string) {
 			*name = to
 		}
 	}
-	for _, name := range []*string{&c.Base, &c.With, &c.Containerd, &c.Kubernetes} {
+	for _, name := range []*string{&c.Base, &c.Containerd, &c.Kubernetes} {
 		set(name)
 	}
 	for i := range c.Contents {
