@@ -181,7 +181,7 @@ type Directory struct {
 }
 
 func (d *Directory) empty() bool {
-	return !d.Recurse && len(d.Jsonnet.ExtVars) == 0 && len(d.Jsonnet.TLAs) == 0 && len(d.Jsonnet.Libs) == 0 && !d.DisableExtensionFilter
+	return !d.Recurse && d.Jsonnet.IsZero() && !d.DisableExtensionFilter
 }
 
 type Jsonnet struct {
@@ -189,6 +189,9 @@ type Jsonnet struct {
 	TLAs    []JsonnetVar `json:"tlas,omitempty"`
 	Libs    []string     `json:"libs,omitempty"`
 }
+
+// IsZero reports whether it has no options. A template's empty lists are not nil.
+func (j Jsonnet) IsZero() bool { return len(j.ExtVars) == 0 && len(j.TLAs) == 0 && len(j.Libs) == 0 }
 
 type JsonnetVar struct {
 	Name  string `json:"name"`

@@ -78,6 +78,7 @@ var unknown = map[string]argo.Minor{
 	"clusters-same-name-twice-collide":   4,
 	"clusters-same-name-twice-flat-list": 4,
 	"generators-oci":                     6,
+	"generators-oci-beside-list":         6,
 	"generators-oci-in-matrix":           6,
 }
 

@@ -13,7 +13,7 @@ type Minor int
 const (
 	Oldest  Minor = 2
 	Newest  Minor = 6
-	Default       = Oldest // that of lab's own recipe
+	Default       = Newest // that of lab's own recipe
 )
 
 // ParseMinor returns the minor of a version, "3.4" or "v3.4.13", or the nearest that lab models and false.

@@ -185,36 +185,38 @@ func (c *controller) play(t *testing.T, k appsettest.Case) appsettest.Want {
 		t.Fatal(err)
 	}
 	var got appsettest.Want
-	last := "nothing"
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	decided := func(ctx context.Context) (done bool, err error) {
 		set, err := sets.Get(ctx, k.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
 		conditions, _, err := unstructured.NestedSlice(set.Object, "status", "conditions")
-		last = fmt.Sprint(conditions)
-		done := false
+		got = appsettest.Want{Reason: appsettest.Undecided, Message: fmt.Sprint("conditions: ", conditions)}
 		for _, condition := range conditions {
 			condition := condition.(map[string]any)
-			status := condition["status"] == "True"
 			switch {
-			case condition["type"] == "ErrorOccurred" && status:
+			case condition["status"] != "True":
+			case condition["type"] == "ErrorOccurred":
 				got.Reason, got.Message = fmt.Sprint(condition["reason"]), fmt.Sprint(condition["message"])
-				done = true
-			case condition["type"] == "ResourcesUpToDate" && status:
-				done = true
+				return true, err
+			case condition["type"] == "ResourcesUpToDate":
+				got, done = appsettest.Want{}, true
 			}
 		}
 		return done, err
-	})
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && t.Context().Err() == nil:
-		got.Reason, got.Message = appsettest.Undecided, "conditions: "+last
-	case err != nil:
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, decided)
+	if err != nil && (!errors.Is(err, context.DeadlineExceeded) || t.Context().Err() != nil) {
 		t.Fatal(err)
 	}
+	applications := c.settled(t)
+	if err == nil { // by now the controller has seen all registrations
+		if _, err := decided(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got.Message = fleeting.ReplaceAllString(strings.ReplaceAll(got.Message, host, appsettest.Host), "...")
-	for _, app := range c.settled(t) {
+	for _, app := range applications {
 		got.Applications = append(got.Applications, unhosted(t, app, host))
 	}
 	return got
