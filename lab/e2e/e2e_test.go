@@ -54,6 +54,9 @@ func suites() []suite {
 			{"down leaves no remains", finalDown},
 		}},
 		faultsOf("TestFaultsOnFlux", lab.EngineFlux),
+		{name: "TestVersions", lab: newVersions, parts: []part{
+			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
+		}},
 	}
 }
 
@@ -102,6 +105,9 @@ func TestWorkedExamples(t *testing.T) { play(t) }
 
 // TestFaultsOnFlux is like TestFaults with Flux.
 func TestFaultsOnFlux(t *testing.T) { play(t) }
+
+// TestVersions has an older engine on the hub and an older Kubernetes in the spoke, and upgrades the engine.
+func TestVersions(t *testing.T) { play(t) }
 
 // shared returns a function that creates a lab of the default estate for all parts.
 func shared(name string, clusters ...string) func(*testing.T) *testLab {
