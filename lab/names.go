@@ -48,7 +48,7 @@ func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
 func ApplicationName(cluster, addon string) string { return cluster + "-" + addon }
 
 // KubernetesVersion is the minor version of Kubernetes that lab's nodes run where the estate names none.
-const KubernetesVersion = "1.36"
+const KubernetesVersion = "1.37"
 
 // RootFile is the path of the app of apps within an estate.
 const RootFile = AddonsDir + "/root.yaml"

@@ -314,11 +314,15 @@ func TestListOrderAndSourceItems(t *testing.T) {
 			t.Errorf("%+v", i)
 		}
 	}
+	if needed := s.needed(slices.Clone(items)); slices.ContainsFunc(needed, func(i Item) bool { return i.variant() || i.Title() == "argo-cd 3.2.11" }) {
+		t.Errorf("other versions than the default are needed: %+v", needed)
+	}
 	want := []string{
 		"node", "gitea", "gate", "argocd", "redis",
 		"source-controller", "kustomize-controller", "helm-controller", "notification-controller", "image-reflector-controller", "image-automation-controller",
 		"source-watcher", "front", "podinfo", "podinfo-old", "metrics-server", "karpenter-kwok", "agnhost",
-		"argo-cd 3.2.11", "flux2 2.9.5", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1", "karpenter 0.35.0",
+		"node-1.36.5", "node-1.35.8", "node-1.34.12", "argocd-3.2.11",
+		"argo-cd 3.6.1", "argo-cd 3.2.11", "flux2 2.9.5", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1", "karpenter 0.35.0",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
