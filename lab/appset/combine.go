@@ -122,8 +122,12 @@ func byKey(keys []string, sets []paramSet, node *yaml.Node) (map[string]paramSet
 		if err != nil {
 			return nil, failed(node, "mergeKeys: %w", err)
 		}
-		if _, ok := index[string(data)]; ok {
-			return nil, failed(node, "two sets of parameters have the same merge keys: %s", data)
+		if other, ok := index[string(data)]; ok {
+			hint := "use a matrix, which combines each with the other generator"
+			if len(set.from) > 0 && set.from[0].cluster != "" && !slices.Contains(keys, "server") {
+				hint += ", or the key server, which tells clusters apart"
+			}
+			return nil, failed(node, "two sets of parameters have the same merge keys, %s: %s; %s", data, clashing([]paramSet{other, set}), hint)
 		}
 		index[string(data)] = set
 	}

@@ -1,6 +1,7 @@
 package appset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,7 +79,7 @@ func selected(items []GitItem, dir string) bool {
 }
 
 func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramSet, error) {
-	found := map[string][]byte{}
+	found, by := map[string][]byte{}, map[string]string{}
 	for _, exclude := range []bool{false, true} {
 		for i, item := range g.Files {
 			if item.Exclude != exclude {
@@ -93,6 +94,9 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 			}
 			if !exclude {
 				maps.Copy(found, matched)
+				for name := range matched {
+					by[name] = cmp.Or(by[name], item.Path)
+				}
 				continue
 			}
 			for name := range matched {
@@ -107,7 +111,7 @@ func (x *expander) gitFiles(g *Git, node *yaml.Node, repository fs.FS) ([]paramS
 			return nil, failed(strict.Get(node, "files"), "%s: %w", file, err)
 		}
 		for _, object := range objects {
-			p := paramSet{values: map[string]any{}, from: []contribution{{node: node, generator: "git", file: file, values: object}}}
+			p := paramSet{values: map[string]any{}, from: []contribution{{node: node, generator: "git", file: file, pattern: by[file], values: object}}}
 			if x.Spec.GoTemplate {
 				maps.Copy(p.values, object)
 			} else {

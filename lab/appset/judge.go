@@ -19,6 +19,26 @@ import (
 // syncPath is the CRD's pattern for the folder of a hydrated source: not the repository's root.
 var syncPath = regexp.MustCompile(`^.{2,}|[^./]$`)
 
+// namesakes returns the parameters of the Applications of a name, and how to tell them apart.
+func namesakes(all []Application, name string) (same []paramSet, cure string) {
+	cure = "include a parameter in metadata.name that tells them apart"
+	git := func(c contribution) bool { return c.generator == "git" }
+	for _, app := range all {
+		if app.Metadata.Name == name {
+			same = append(same, app.origin.params)
+		}
+	}
+	switch {
+	case !slices.ContainsFunc(same[0].from, git):
+		cure += ", such as a cluster's name"
+	case slices.ContainsFunc(same[0].from, func(c contribution) bool { return c.pattern != "" }):
+		cure += ", such as another part of the path; in the patterns of files, * matches / too"
+	default:
+		cure += ", such as another part of the path"
+	}
+	return same, cure
+}
+
 // validate separates Applications that the controller or the API server rejects.
 func (x *expander) validate(all []Application) *Expansion {
 	out := &Expansion{}
@@ -35,7 +55,11 @@ func (x *expander) validate(all []Application) *Expansion {
 		app := &all[i]
 		name := app.Metadata.Name
 		if seen[name] && (name != "" || !x.Minor.Has(6)) { // all of them are rejected
-			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are named %s", name), "include a distinct parameter in metadata.name, or select fewer clusters", "metadata", "name")
+			if wrong[name].Twice {
+				continue
+			}
+			same, cure := namesakes(all, name)
+			refuse(app, ReasonInvalid, fmt.Sprintf("several applications are named %s: those of %s", name, clashing(same)), cure, "metadata", "name")
 			twice := wrong[name]
 			twice.Twice = true
 			wrong[name] = twice

@@ -3,6 +3,7 @@ package appset
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,7 +22,47 @@ type contribution struct {
 	generator string         // list, clusters, git
 	cluster   string         // registration of a clusters generator
 	file      string         // file or folder of a git generator
+	pattern   string         // that matched the file; empty for a folder
 	values    map[string]any // of a list element or a file
+}
+
+// String names what a generator took the parameters from: cluster dev, apps/web, the element at line 12.
+func (c contribution) String() string {
+	switch {
+	case c.cluster != "":
+		return "cluster " + c.cluster
+	case c.pattern != "":
+		return c.file + " (" + c.pattern + ")"
+	case c.file != "":
+		return c.file
+	case c.node != nil && c.node.Line > 0:
+		return fmt.Sprintf("the element at line %d", c.node.Line)
+	}
+	return "a generator"
+}
+
+// String names what the parameters are from.
+func (p paramSet) String() string {
+	var names []string
+	for _, c := range p.from {
+		if name := c.String(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " with ")
+}
+
+// clashing lists parameter sets that have something in common, at most ten.
+func clashing(sets []paramSet) string {
+	const most = 10
+	var names []string
+	for _, p := range sets[:min(most, len(sets))] {
+		names = append(names, p.String())
+	}
+	if more := len(sets) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // gives reports whether a parameter comes from this generator, judging by its path.
