@@ -206,7 +206,7 @@ func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error)
 	}
 	after, err := envsubst.Eval(string(text), func(name string) (string, bool) { return k.Variables[name], true })
 	if err != nil {
-		return nil, failed(doc.File, fmt.Errorf("substitution: %w", err))
+		return nil, malformed(*doc, r.read, err)
 	}
 	missing := k.unset(*doc, r.read)
 	if after == string(text) {
@@ -229,6 +229,60 @@ func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error)
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
 	return missing, nil
+}
+
+// malformed returns the error for the expressions of an object that cannot be parsed, with their lines in the file.
+func malformed(doc Document, files map[string][]byte, whole error) error {
+	var at lab.Position
+	var texts []string
+	var visit func(n *yaml.Node)
+	visit = func(n *yaml.Node) {
+		for rest := n.Value; n.Kind == yaml.ScalarNode && strings.Contains(rest, "${"); {
+			i := strings.Index(rest, "${")
+			literal := i > 0 && rest[i-1] == '$'
+			text := expression(rest[i:])
+			rest = rest[i+len(text):]
+			_, err := envsubst.Eval(text, func(string) (string, bool) { return "x", true })
+			if literal || err == nil {
+				continue
+			}
+			found := written(doc, n, text[len("${"):], files)
+			if len(texts) == 0 {
+				at = found
+			}
+			texts = append(texts, fmt.Sprintf("%s in line %d: %v", text, found.Line, err))
+		}
+		for _, c := range n.Content {
+			visit(c)
+		}
+	}
+	visit(doc.Node)
+	if len(texts) == 0 { // in a key, or only as a whole
+		return failed(doc.File, fmt.Errorf("substitution: %w", whole))
+	}
+	return &Error{Problem: lab.Problem{
+		Position: at,
+		Message:  fmt.Sprintf("%s %s: substitution cannot read %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), strings.Join(texts, "; ")),
+		Cure:     "write $${...} for a literal ${...}, or annotate the object with " + noSubstitution + ": disabled",
+	}}
+}
+
+// expression returns the expression at the start of a text: up to its closing brace, or else the line.
+func expression(text string) string {
+	depth := 0
+	for i, r := range text {
+		switch {
+		case r == '{':
+			depth++
+		case r == '}' && depth == 1:
+			return text[:i+1]
+		case r == '}':
+			depth--
+		case r == '\n':
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // notText returns the first field that the API server rejects because it is not a string, and its value.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxcd/pkg/envsubst"
 
+	"homelab/lab"
 	"homelab/lab/strict"
 )
 
@@ -289,5 +290,28 @@ spec: {postBuild: {substitute: {instance: "${instance}"}}}
 	_, _, err := Kustomization{FS: fsys, Path: "a", Variables: map[string]string{"instance": "00"}}.Build()
 	if err == nil || !strings.Contains(err.Error(), "a/a.yaml:1: Kustomization web: spec.postBuild.substitute.instance is 00 after substitution") {
 		t.Error(err)
+	}
+}
+
+func TestMalformedSubstitution(t *testing.T) {
+	script := strings.Join([]string{
+		"apiVersion: v1", "kind: ConfigMap", "metadata: {name: a}", "data:", "  b.sh: |", "    # ${...} is a list, $${...} is not", "    echo ${HOME} ${LIST[@]}", "    echo ${open",
+	}, "\n")
+	k := Kustomization{FS: repositoryOf(map[string]string{"a/a.yaml": script}), Path: "a", Variables: map[string]string{"HOME": "x"}}
+	_, _, err := k.Build()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%v", err)
+	}
+	if e.Problem.Position != (lab.Position{File: "a/a.yaml", Line: 6}) || !strings.Contains(e.Problem.Cure, "$${...}") {
+		t.Errorf("%+v", e.Problem)
+	}
+	for _, want := range []string{"${...} in line 6", "${LIST[@]} in line 7", "${open in line 8"} {
+		if !strings.Contains(e.Problem.Message, want) {
+			t.Errorf("%q lacks %q", e.Problem.Message, want)
+		}
+	}
+	if strings.Contains(e.Problem.Message, "HOME") || strings.Count(e.Problem.Message, " in line ") != 3 {
+		t.Errorf("%q", e.Problem.Message)
 	}
 }
