@@ -24,7 +24,7 @@ func (p *program) upCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "up",
 		Usage: "bring the lab up, or make it follow the estate",
-		Description: "Compares the lab with the estate, makes up the difference, and returns once every application is in sync and healthy. An interrupted\n" +
+		Description: "Compares the lab with the estate, applies the difference, and returns once every application is in sync and healthy. An interrupted\n" +
 			"run is resumed by the next. If there is nothing to do, nothing is touched.\n\n" +
 			examples("lab up", "lab up --fix", "lab up --engine flux", "lab up --engine flux --switch-engine", "lab up --engine-version 3.5", "lab up --only dev,prod", "lab up --recreate dev", "lab up --prune", "lab up --from ready", "lab up --images bundle=lab.tar.zst", "lab up -o json"),
 		Flags: []cli.Flag{

@@ -64,7 +64,7 @@ func TestExistingKubeconfigMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	states, err := e.Observe(t.Context())
-	if err != nil || len(states) != 1 || states[0].Answers || states[0].Fault != "its kubeconfig leads nowhere" {
+	if err != nil || len(states) != 1 || states[0].Answers || states[0].Fault != "its kubeconfig cannot be loaded" {
 		t.Errorf("%+v, %v", states, err)
 	}
 	for call, err := range map[string]error{

@@ -243,7 +243,7 @@ func kindCreate(ctx context.Context, remove func(context.Context) error, create 
 		case <-returned:
 			return context.Cause(ctx)
 		case <-clean.Done():
-			return errors.Join(context.Cause(ctx), fmt.Errorf("kind did not come to an end within %s", cleanUpLimit), err)
+			return errors.Join(context.Cause(ctx), fmt.Errorf("kind did not stop within %s", cleanUpLimit), err)
 		case <-again.C:
 		}
 	}

@@ -41,12 +41,12 @@ func TestKindCreateHangs(t *testing.T) {
 		goOn := make(chan struct{})
 		defer close(goOn)
 		err := kindCreate(ctx, func(context.Context) error { return busy }, func() error { <-goOn; return nil })
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, busy) || !strings.Contains(err.Error(), "did not come to an end") || time.Since(began) != cleanUpLimit {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, busy) || !strings.Contains(err.Error(), "did not stop") || time.Since(began) != cleanUpLimit {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		began = time.Now()
 		err = kindCreate(ctx, func(context.Context) error { return nil }, func() error { time.Sleep(time.Second); return nil })
-		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "did not come to an end") || time.Since(began) != time.Second {
+		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "did not stop") || time.Since(began) != time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})

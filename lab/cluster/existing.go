@@ -138,7 +138,7 @@ func (e *Existing) inspect(ctx context.Context, name string) (lab.ClusterState, 
 	defer cancel()
 	client, err := e.client(name)
 	if err != nil {
-		s.Fault = "its kubeconfig leads nowhere"
+		s.Fault = "its kubeconfig cannot be loaded"
 		if untrusted(err) {
 			s.Fault, s.Running = Untrusted, false
 		}

@@ -71,9 +71,14 @@ func TestCancelledRunEnds(t *testing.T) {
 			d, dir := newSlowEngine(t, test.creating)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
 			go func() {
 				for ctx.Err() == nil && (!exists(filepath.Join(dir, "label")) || test.running && !exists(filepath.Join(dir, "written"))) {
-					time.Sleep(time.Millisecond)
+					select {
+					case <-tick.C:
+					case <-ctx.Done():
+					}
 				}
 				cancel()
 			}()
@@ -84,9 +89,17 @@ func TestCancelledRunEnds(t *testing.T) {
 			}
 			written := filepath.Join(dir, "written")
 			_ = os.Remove(written) // as a rollback does
-			time.Sleep(500 * time.Millisecond)
-			if exists(filepath.Join(dir, "created")) || exists(written) {
-				t.Error("the container runs on and writes")
+			look, enough := time.NewTicker(10*time.Millisecond), time.After(500*time.Millisecond)
+			defer look.Stop()
+			for waiting := true; waiting; {
+				if exists(filepath.Join(dir, "created")) || exists(written) {
+					t.Fatal("the container runs on and writes")
+				}
+				select {
+				case <-look.C:
+				case <-enough:
+					waiting = false
+				}
 			}
 		})
 	}

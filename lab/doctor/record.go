@@ -17,7 +17,7 @@ import (
 // Kinds of changes.
 const (
 	changedFile     = "file"
-	changedEngine   = "daemon.json" // a file with settings of others, of which only lab's are taken back
+	changedEngine   = "daemon.json" // a file with settings of others, of which undo removes only lab's
 	changedSetting  = "setting"     // of the kernel
 	changedPackages = "packages"
 	changedProcess  = "process"

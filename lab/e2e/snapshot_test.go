@@ -137,7 +137,7 @@ var moments = []struct {
 }{
 	{"save", "holding the containers still", 300 * time.Millisecond, false},
 	{"save", "copying their volumes", 500 * time.Millisecond, true},
-	{"save", "writing it down", 300 * time.Millisecond, false},
+	{"save", "saving metadata", 300 * time.Millisecond, false},
 	{"restore", "removing the current lab", 500 * time.Millisecond, false},
 	{"restore", "filling their volumes", 300 * time.Millisecond, true},
 	{"restore", "starting the containers", 700 * time.Millisecond, false},

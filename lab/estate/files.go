@@ -148,7 +148,7 @@ func (f *files) link(file string) {
 	case err != nil:
 		f.fail(file, "link "+err.Error(), "a link stays within the repository")
 	case !f.exists(to):
-		f.fail(file, "link leads nowhere", "")
+		f.fail(file, "dangling link", "")
 	}
 }
 

@@ -203,7 +203,7 @@ func TestLoadBrokenMount(t *testing.T) {
 	}{
 		"absent":       {"https://github.com/acme/gitops.git: ../elsewhere", "folder ../elsewhere of repository https://github.com/acme/gitops.git: no such file or directory: clone it there: git clone https://github.com/acme/gitops.git ../elsewhere"},
 		"twice":        {"https://github.com/acme/gitops.git: ../gitops\n    git@github.com:acme/gitops.git: ../gitops", "a second repository github.com/acme/gitops: the first is ../gitops"},
-		"no address":   {"gitops: ../gitops", `"gitops" is no address of a Git repository: https://HOST/OWNER/NAME, as in manifests`},
+		"no address":   {"gitops: ../gitops", `"gitops" is not the address of a Git repository: https://HOST/OWNER/NAME, as in manifests`},
 		"no folder":    {`https://github.com/acme/gitops.git: ""`, "a repository without folder: name the folder of your clone, relative to the estate"},
 		"a file":       {"https://github.com/acme/gitops.git: addons/root.yaml", "folder addons/root.yaml of repository https://github.com/acme/gitops.git: it is a file: clone it there: git clone https://github.com/acme/gitops.git addons/root.yaml"},
 		"not a string": {"https://github.com/acme/gitops.git: [x]", "spec.repositories.https://github.com/acme/gitops.git must be text, not a list"},

@@ -170,7 +170,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if vars[name] = strings.ReplaceAll(vars[name], "\n", ""); app.mounted && !variable.MatchString(name) {
-			app.stall(fmt.Sprintf("%q is no name of a variable: letters, digits and underscores", name))
+			app.stall(fmt.Sprintf("%q is not a valid variable name: use letters, digits and underscores", name))
 		}
 	}
 	return vars

@@ -149,7 +149,7 @@ func (s *Snapshots) Save(ctx context.Context, name string, replace bool, c Conte
 	if saved.Bytes, err = s.freeze(ctx, saved, blueprints[helping].Image, p); err != nil {
 		return saved, err
 	}
-	p("writing it down")
+	p("saving metadata")
 	document, err := json.Marshal(saved)
 	if err != nil {
 		return saved, err

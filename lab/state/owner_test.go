@@ -26,7 +26,7 @@ func calledBy(uid, home string) caller {
 
 func TestHomeWithSudo(t *testing.T) {
 	own, his := t.TempDir(), t.TempDir()
-	t.Setenv("HOME", own) // sudo keeps it, sets it to root's, or is told to
+	t.Setenv("HOME", own) // sudo keeps it, or sets it to root's if asked
 	for _, c := range []struct {
 		name string
 		caller

@@ -99,7 +99,7 @@ func summaryText(s Summary, columns int, p paint) string {
 		}
 	}
 	if len(legs) > 0 {
-		way := "(longest way: " + strings.Join(legs, ", ") + ")"
+		way := "(critical path: " + strings.Join(legs, ", ") + ")"
 		if columns > 0 && width(first)+3+width(way) > columns {
 			b.WriteString("\n" + hang("", way, columns))
 		} else {

@@ -309,7 +309,7 @@ func TestLongestWay(t *testing.T) {
 	}
 	circle := []lab.Step{step("a", "", lab.ActionCreate, "b"), step("b", "", lab.ActionCreate, "a")}
 	if got := LongestWay(circle, map[string]time.Duration{"a": 1, "b": 1}); len(got) == 0 {
-		t.Error("a circle has a longest way too")
+		t.Error("a circle has a critical path too")
 	}
 }
 

@@ -216,7 +216,7 @@ func (d *teardown) withdraw(ctx context.Context, _ lab.Step, p lab.Progress) (ap
 		}
 	}
 	d.stays, err = e.Withdraw(ctx, spokes, p)
-	return apply.Outcome{Detail: "taken back"}, err
+	return apply.Outcome{Detail: "removed from attached clusters"}, err
 }
 
 // unreachableError returns the error for an attached cluster that does not answer. Forgetting the cluster would orphan what the engine installed there.

@@ -39,7 +39,7 @@ func (m *Mounts) Add(address, folder string, at lab.Position) *lab.Problem {
 	first := slices.IndexFunc(m.List, func(other lab.Repository) bool { return lab.RepositoryKey(other.URL) == key })
 	switch {
 	case !IsAddress(address):
-		return problem(fmt.Sprintf("%q is no address of a Git repository", address), "https://HOST/OWNER/NAME, as in manifests")
+		return problem(fmt.Sprintf("%q is not the address of a Git repository", address), "https://HOST/OWNER/NAME, as in manifests")
 	case folder == "":
 		return problem("a repository without folder", "name the folder of your clone, relative to the estate")
 	case first >= 0:

@@ -75,7 +75,7 @@ func TestAddFails(t *testing.T) {
 		m                     *Mounts
 		address, folder, want string
 	}{
-		"no address":        {&Mounts{FS: memory}, "apps", "apps", `"apps" is no address of a Git repository: https://HOST/OWNER/NAME, as in manifests`},
+		"no address":        {&Mounts{FS: memory}, "apps", "apps", `"apps" is not the address of a Git repository: https://HOST/OWNER/NAME, as in manifests`},
 		"no folder":         {&Mounts{FS: memory}, "https://example.com/apps", "", "a repository without folder: name the folder of your clone, relative to the estate"},
 		"a second":          {&Mounts{FS: memory, List: []lab.Repository{{URL: "git@example.com:apps.git", Dir: "../a"}}}, "https://example.com/apps", "apps", "a second repository example.com/apps: the first is ../a"},
 		"a file":            {&Mounts{FS: memory}, "https://example.com/apps", "root.yaml", "folder root.yaml of repository https://example.com/apps: it is a file: clone it there: git clone https://example.com/apps root.yaml"},

@@ -252,7 +252,7 @@ func contract(t *testing.T, start func(*testing.T) string) {
 			code  string
 			check Check
 		}{
-			{"pulled, whose layers are compressed anew", pulled, "", CheckPin},
+			{"pulled, whose layers are compressed again", pulled, "", CheckPin},
 			{"another one", other, "digest_differs", CheckPin},
 			{"another one with upstream's manifests", forged, "digest_differs", CheckPin},
 			{"built, as its pins say and its labels do not", built, "registry", CheckClaim},
