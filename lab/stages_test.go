@@ -2,6 +2,8 @@ package lab_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,10 +77,17 @@ func TestStages(t *testing.T) {
 
 // An interruption ends stages in the foreground and in the background.
 func TestStagesInterrupted(t *testing.T) {
-	// A builtin waits, not sleep: between fork and exec a child loses an interrupt, and bash ignores one that its child survives.
-	cmd, began := stages(t, `mkfifo "$TMPDIR/never" 2>/dev/null
-e2e() { read -rt 60 _ <>"$TMPDIR/never"; }
-race() { e2e; }`)
+	// Both stages become cat, which an interruption ends at once: a shell may miss one between its last look and a wait.
+	dir := t.TempDir()
+	running := []string{filepath.Join(dir, "e2e"), filepath.Join(dir, "race")}
+	var functions strings.Builder
+	for _, fifo := range running {
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&functions, "%s() { exec cat %s; }\n", filepath.Base(fifo), fifo)
+	}
+	cmd, began := stages(t, functions.String())
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out // inherited by all stages, so that Wait waits for their end
 	start := time.Now()
@@ -87,11 +96,21 @@ race() { e2e; }`)
 	}
 	tick, tooLate := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
 	defer tick.Stop()
-	for ran := began(); !slices.Contains(ran, "race") || !slices.Contains(ran, "e2e"); ran = began() {
+	for len(running) > 0 {
+		// A FIFO cannot be opened for writing without waiting until cat reads it (fifo(7)).
+		writer, err := os.OpenFile(running[0], os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			defer writer.Close()
+			running = running[1:]
+			continue
+		}
+		if !errors.Is(err, syscall.ENXIO) {
+			t.Fatal(err)
+		}
 		select {
 		case <-tick.C:
 		case <-tooLate:
-			t.Fatalf("began only %q", ran)
+			t.Fatalf("began only %q", began())
 		}
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
