@@ -16,7 +16,7 @@ import (
 // Versions that a user may still run: the oldest that this machine builds
 const (
 	olderEngine     = "3.2"
-	olderKubernetes = "1.34"
+	olderKubernetes = "1.32"
 )
 
 // newVersions returns a lab whose hub has an older engine, and whose spoke an older Kubernetes.
