@@ -51,6 +51,8 @@ func (p *program) values(a argv.Asked) []string {
 		return lab.DefaultEngine.Words()
 	case "SERVICE":
 		return []string{string(lab.EngineArgoCD), "forge"} // Flux has no login
+	case "KIND":
+		return []string{kindApplications, kindManifests}
 	case "ORIGIN":
 		return []string{"auto", "registry", "source", "bundle="}
 	case "NAME":

@@ -155,6 +155,7 @@ func foreign(t *testing.T, s shape) {
 	if out := l.must("up"); !strings.Contains(out.stderr+out.stdout, "up to date") {
 		t.Errorf("second run: %s%s", out.stdout, out.stderr)
 	}
+	asRendered(t, l)
 
 	url := strings.TrimSpace(l.must("git", "url", s.repository, "--credentials").stdout)
 	clone := filepath.Join(home, "clone")

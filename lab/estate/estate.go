@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/desired"
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/mount"
@@ -57,6 +58,14 @@ func Supplied(from interface {
 // On disk, fsys should be os.OpenRoot(dir).FS(), which does not follow links out of the estate: these are problems.
 // All problems of the estate are returned in one *lab.Error.
 func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) {
+	l, err := readAll(fsys, dir, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return l.estate, nil
+}
+
+func readAll(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	if !document.IsName(name) {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
@@ -99,7 +108,7 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 	if l.everyEngine {
 		l.elsewhere()
 	}
-	return l.estate, nil
+	return l, nil
 }
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
@@ -179,6 +188,7 @@ type loader struct {
 	everyEngine bool                    // also read the other engine's addons
 	other       *loader
 	haveChart   func(Chart) bool
+	openChart   func(lab.ChartUse) (fs.FS, error) // nil if no chart can be read
 	mounted     mount.Mounts
 
 	parsed   map[string][]*yaml.Node // documents, by file
@@ -195,6 +205,7 @@ type loader struct {
 	needs      map[string]leftout.Needs // by Application
 	roots      []tree
 	renderings map[string]rendering
+	apps       []desired.App
 
 	rendered int            // charts and kustomizations so far
 	budget   *render.Budget // of all renderings

@@ -359,6 +359,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 			g.Others = appendNew(g.Others, r.URL)
 		}
 	}
+	l.wantFlux(&g, w, app)
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 

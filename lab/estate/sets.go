@@ -261,6 +261,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			}
 		}
 	}
+	l.want(&g, &app.Template)
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
@@ -331,6 +332,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	if g.LeftOut == manually && l.component != nil {
 		g.Blocks = l.needs[name].Checked
 	}
+	l.want(&g, app.Template)
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 

@@ -52,6 +52,7 @@ type Application struct {
 	As              string // name in the cluster's applications
 	Remote          string // cluster of its objects if another than Flux's
 	At              lab.Position
+	Manifest        *yaml.Node
 	Path            string // of the built folder
 	Missing         string // source that nothing creates, as in Expansion.Sources
 	Releases        []Release
@@ -233,7 +234,7 @@ func key(n *yaml.Node) string {
 // ours to fix.
 func (x *expander) follow(doc render.Document, parent *Application, depth int) *Application {
 	at := lab.Position{File: doc.File, Line: doc.Line}
-	app := &Application{Namespace: strict.Text(doc.Node, "metadata", "namespace"), Name: strict.Text(doc.Node, "metadata", "name"), At: at}
+	app := &Application{Namespace: strict.Text(doc.Node, "metadata", "namespace"), Name: strict.Text(doc.Node, "metadata", "name"), At: at, Manifest: doc.Node}
 	if parent != nil {
 		app.Parent, app.mounted = parent.Key(), parent.mounted
 	}

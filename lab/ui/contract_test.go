@@ -48,6 +48,18 @@ func contract() map[string]any {
 			{Application: lab.Application{Name: "prod-podinfo", Cluster: "prod", Addon: "podinfo"}},
 			{Application: lab.Application{Name: "prod-cert-manager", Cluster: "prod", Addon: "cert-manager", LeftOut: "https://charts.jetstack.io is unavailable: charts.jetstack.io does not answer"}},
 		}, OnlyInForge{}, outside()...),
+		"render": RenderResult{
+			Lab: "homelab", Engine: "argocd",
+			Applications: []RenderedApplication{{
+				Name: "dev-identity", Addon: "identity", Cluster: "dev", Namespace: "identity", File: "addons/identity/applicationset.yaml", Line: 17, Complete: true,
+				Manifest: `{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application"}`,
+				Objects: []RenderedObject{{
+					Cluster: "dev", File: "addons/identity/chart/templates/configmap.yaml", Line: 1, Hook: "PreSync", Wave: -1,
+					Object: `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cloud", "namespace": "identity"}}`,
+				}},
+			}},
+			Problems: []RenderProblem{{File: "addons/podinfo/applicationset.yaml", Line: 31, Message: "dev-podinfo: chart podinfo 6.9.2 is not on this machine: lab bundle build podinfo-6.9.2"}},
+		},
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"homelab/lab"
+	"homelab/lab/desired"
 	"homelab/lab/estate"
 	"homelab/lab/state"
 )
@@ -220,17 +221,23 @@ func (w *Workspace) Followed() bool { return w.Estate.Dir != "" && w.doubt == ""
 
 // Load reads and checks the estate.
 func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
+	est, _, err := w.Desired(options...)
+	return est, err
+}
+
+// Desired is Load, and also returns what the engine will have.
+func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.App, error) {
 	if w.Estate.Dir == "" && !w.Dir.Exists() || w.Record.Estate != "" && w.Estate.Dir == "" && !w.builtin {
 		if err := w.HasEstate(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := w.Estate.refresh(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	est, err := estate.Load(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version)}, options...)...)
+	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version)}, options...)...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	order := func(c lab.Cluster) int {
 		if c.Role == lab.RoleHub {
@@ -241,7 +248,7 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 	}
 	// in display order: the hub, then the spokes in promotion order
 	slices.SortStableFunc(est.Clusters, func(a, b lab.Cluster) int { return cmp.Compare(order(a), order(b)) })
-	return est, nil
+	return est, apps, nil
 }
 
 // ToCreate counts the clusters that need memory of this machine: lab creates them, and has not yet.

@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab"
+	"homelab/lab/argv"
+	"homelab/lab/desired"
+	"homelab/lab/estate"
+	"homelab/lab/supply"
+	"homelab/lab/ui"
+	"homelab/lab/workspace"
+)
+
+func (p *program) renderCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "render",
+		Usage: "print what the engine will have: applications, and the objects that they apply",
+		Description: "Works without a running lab, an engine and network. Charts of chart repositories are rendered if they are on this machine.\n" +
+			"What cannot be rendered is said on stderr, with the reason. Each object follows a comment with its application, file and line.\n\n" +
+			examples("lab render", "lab render --cluster prod --addon podinfo", "lab render --kind applications", "lab render --out rendered --strict", "lab render -o json"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag,
+			&cli.StringFlag{Name: "cluster", Usage: "only applications of `CLUSTER`"},
+			&cli.StringFlag{Name: "addon", Usage: "only applications of `ADDON`"},
+			&cli.StringFlag{Name: "application", Usage: "only the application `APPLICATION`"},
+			&cli.StringFlag{Name: "kind", Usage: "`KIND` of output: manifests, or applications without their objects", Value: kindManifests},
+			&cli.StringFlag{Name: "out", Usage: "write a file for each application to `DIR`/CLUSTER/, which must be missing or empty"},
+			&cli.BoolFlag{Name: "show-secrets", Usage: "print the values of Secrets"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if something cannot be rendered"},
+		},
+		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+			return p.render(c.Context, ws, renderOptions{
+				origin: originOf(c), cluster: c.String("cluster"), addon: c.String("addon"), application: c.String("application"), kind: c.String("kind"),
+				out: c.String("out"), secrets: c.Bool("show-secrets"), strict: c.Bool("strict"),
+			})
+		}),
+	}
+}
+
+// The kinds of output.
+const (
+	kindManifests    = "manifests"
+	kindApplications = "applications"
+)
+
+// renderOptions are the flags of lab render.
+type renderOptions struct {
+	origin                            origin
+	cluster, addon, application, kind string
+	out                               string
+	secrets, strict                   bool
+}
+
+func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderOptions) error {
+	if o.kind != kindManifests && o.kind != kindApplications {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("unknown kind of output %q", o.kind), Cure: "--kind manifests or applications"}
+	}
+	est, apps, err := p.desired(ctx, ws, o.origin)
+	if err != nil {
+		return err
+	}
+	if apps, err = o.choose(est, apps); err != nil {
+		return err
+	}
+	files := newRendering(o)
+	res := ui.RenderResult{Lab: ws.Name, Engine: string(est.Hub().Engine.Type)}
+	var problems lab.Problems
+	for _, app := range apps {
+		var objects []desired.Object
+		var missing lab.Problems
+		if o.kind == kindManifests {
+			objects, missing = app.Objects()
+		}
+		problems = append(problems, missing...)
+		if !o.secrets {
+			for i := range objects {
+				objects[i] = objects[i].Mask()
+			}
+		}
+		if err := files.add(app, objects); err != nil {
+			return err
+		}
+		of, err := renderedApplication(app, objects)
+		if err != nil {
+			return err
+		}
+		of.Complete = len(missing) == 0
+		res.Applications = append(res.Applications, of)
+	}
+	for _, set := range est.UnknownSets {
+		problems = append(problems, lab.Problem{Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
+	}
+	if o.strict && len(problems) > 0 {
+		return &lab.Error{Exit: lab.ExitFailed, Code: "not_rendered", Message: "not everything can be rendered", Problems: problems}
+	}
+	for _, problem := range problems {
+		p.ui.Println("note: " + problem.String())
+	}
+	if o.out != "" {
+		if err := files.write(o.out); err != nil {
+			return err
+		}
+	}
+	res.Problems = ui.RenderProblems(problems)
+	switch {
+	case p.ui.WantsJSON():
+		return p.ui.JSON(res)
+	case o.out == "":
+		p.ui.Raw(files.stream.String())
+	default:
+		p.ui.Print(fmt.Sprintf("%s in %s", ui.Count(len(files.of), "file"), o.out))
+	}
+	return nil
+}
+
+// desired returns the estate with what its engine will have. It makes no requests.
+func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from origin) (*lab.Estate, []desired.App, error) {
+	options, err := supplyOptions(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := supply.Local(ctx, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	open := estate.WithChartFiles(func(use lab.ChartUse) (files fs.FS, err error) { return s.Files(ctx, use) })
+	return ws.Desired(append(estate.Supplied(s), open)...)
+}
+
+// choose returns the chosen applications, sorted by cluster and name; none is an error.
+func (o renderOptions) choose(est *lab.Estate, apps []desired.App) ([]desired.App, error) {
+	if _, ok := est.Cluster(o.cluster); o.cluster != "" && !ok {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no cluster %q in the estate", o.cluster), Cure: "lab bridge show lists them"}
+	}
+	var chosen []desired.App
+	for _, a := range apps {
+		if (o.cluster == "" || a.Cluster == o.cluster) && (o.addon == "" || a.Addon == o.addon) && (o.application == "" || a.Name == o.application) {
+			chosen = append(chosen, a)
+		}
+	}
+	if len(chosen) == 0 && cmp.Or(o.addon, o.application, o.cluster) != "" {
+		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "no such application", Cure: "lab render --kind applications prints all"}
+	}
+	slices.SortStableFunc(chosen, func(a, b desired.App) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Name, b.Name))
+	})
+	return chosen, nil
+}
+
+// rendering is the text of applications: in one stream, or by file.
+type rendering struct {
+	kind   string
+	stream bytes.Buffer
+	of     map[string][]byte // CLUSTER/APPLICATION.yaml; nil unless files are written
+}
+
+func newRendering(o renderOptions) *rendering {
+	r := &rendering{kind: o.kind}
+	if o.out != "" {
+		r.of = map[string][]byte{}
+	}
+	return r
+}
+
+func (r *rendering) add(app desired.App, objects []desired.Object) error {
+	var b bytes.Buffer
+	if r.kind == kindApplications && app.Manifest != nil {
+		text, err := sigsyaml.Marshal(app.Manifest)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "---\n# %s: %s\n%s", app.Name, app.At, text)
+	}
+	for _, o := range objects {
+		text, err := o.YAML()
+		if err != nil {
+			return fmt.Errorf("%s of %s: %w", o.ID(), app.Name, err)
+		}
+		fmt.Fprintf(&b, "---\n%s\n%s", heading(app.Name, o), text)
+	}
+	if r.of == nil {
+		r.stream.Write(b.Bytes())
+	} else if b.Len() > 0 {
+		r.of[filepath.Join(app.Cluster, app.Name+".yaml")] = b.Bytes()
+	}
+	return nil
+}
+
+// write writes the files to a folder that is missing or empty.
+func (r *rendering) write(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) || len(entries) > 0 {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: dir + " is not an empty folder, nothing was written", Cure: "remove it, or choose another: --out DIR", Err: err}
+	}
+	for name, text := range r.of {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderedApplication converts an application with its objects.
+func renderedApplication(app desired.App, objects []desired.Object) (ui.RenderedApplication, error) {
+	a := ui.RenderedApplication{Name: app.Name, Addon: app.Addon, Cluster: app.Cluster, Namespace: app.Namespace, LeftOut: app.LeftOut, File: app.At.File, Line: app.At.Line}
+	if app.Manifest != nil {
+		text, err := json.Marshal(app.Manifest)
+		if err != nil {
+			return a, err
+		}
+		a.Manifest = ui.Raw(text)
+	}
+	for _, o := range objects {
+		text, err := o.JSON()
+		if err != nil {
+			return a, fmt.Errorf("%s of %s: %w", o.ID(), app.Name, err)
+		}
+		a.Objects = append(a.Objects, ui.RenderedObject{Cluster: o.Cluster, Release: o.Part, File: o.File, Line: o.Line, Hook: o.Hook, Wave: o.Wave, Object: ui.Raw(text)})
+	}
+	return a, nil
+}
+
+// heading is the comment above an object.
+func heading(app string, o desired.Object) string {
+	var b strings.Builder
+	b.WriteString("# " + app)
+	if o.Part != "" {
+		b.WriteString(", HelmRelease " + o.Part)
+	}
+	if o.File != "" {
+		fmt.Fprintf(&b, ": %s", lab.Position{File: o.File, Line: o.Line})
+	}
+	if o.Hook != "" {
+		b.WriteString(", hook " + o.Hook)
+	}
+	if o.Wave != 0 {
+		fmt.Fprintf(&b, ", wave %d", o.Wave)
+	}
+	return b.String()
+}

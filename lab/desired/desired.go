@@ -1,0 +1,179 @@
+// Package desired is what an engine will have: the applications of each cluster, and their objects, rendered on demand.
+package desired
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/argo"
+	"homelab/lab/render"
+	"homelab/lab/strict"
+)
+
+// App is an Application of Argo CD, or a Kustomization of Flux with its HelmReleases.
+type App struct {
+	lab.Application
+	At       lab.Position
+	Manifest any // as JSON encodes it; nil if it has none
+	Parts    []Part
+	Last     bool // of several objects of a name, the engine applies the last one
+}
+
+// Part is a source of an Application, a Kustomization without its HelmReleases, or one of these.
+type Part struct {
+	Name      string // of a HelmRelease; empty for others
+	Cluster   string // of its objects
+	Namespace string // of objects without one; empty if Render has set it
+	Render    func() ([]render.Document, error)
+}
+
+// Object is an object that an engine applies.
+type Object struct {
+	render.Document
+	Part    string // HelmRelease; empty for others
+	Cluster string
+	Hook    string // "PreSync", "pre-install,pre-upgrade"; empty for none
+	Wave    int    // of Argo CD
+}
+
+// ID returns KIND NAME, or KIND NAMESPACE/NAME.
+func (o Object) ID() string {
+	name := cmp.Or(strict.Text(o.Node, "metadata", "name"), strict.Text(o.Node, "metadata", "generateName")+"*")
+	if namespace := strict.Text(o.Node, "metadata", "namespace"); namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strict.Text(o.Node, "kind") + " " + name
+}
+
+// Objects renders an application. Parts that cannot be rendered are problems; the objects of the others are returned nevertheless.
+func (a App) Objects() ([]Object, lab.Problems) {
+	var objects []Object
+	var problems lab.Problems
+	for _, p := range a.Parts {
+		docs, err := p.Render()
+		if err != nil {
+			problems = append(problems, a.problem(p, err))
+		}
+		var made []Object
+		for _, d := range docs {
+			for _, n := range strict.Items(d.Node) {
+				if strict.Text(n, "kind") == "" {
+					continue
+				}
+				o := Object{Document: render.Document{Node: n, File: d.File}, Part: p.Name, Cluster: p.Cluster}
+				o.Hook = cmp.Or(strict.Text(n, "metadata", "annotations", argo.Hook), strict.Text(n, "metadata", "annotations", "helm.sh/hook"))
+				o.Wave, _ = strconv.Atoi(strict.Text(n, "metadata", "annotations", argo.SyncWave)) // Argo CD takes what is no number for 0
+				made = append(made, o)
+			}
+		}
+		if p.Namespace != "" {
+			place(made, p.Namespace)
+		}
+		objects = append(objects, made...)
+	}
+	if a.Last {
+		objects = last(objects)
+	}
+	return objects, problems
+}
+
+// problem is the reason that a part lacks objects.
+func (a App) problem(p Part, err error) lab.Problem {
+	of := a.Name
+	if p.Name != "" {
+		of += ": HelmRelease " + p.Name
+	}
+	problem := lab.Problem{Position: a.At, Message: err.Error()}
+	if known := new(render.Error); errors.As(err, &known) {
+		problem = known.Problem
+	}
+	if problem.File == "" {
+		problem.Position = a.At
+	}
+	problem.Message, problem.Line = of+": "+problem.Message, max(problem.Line, 1)
+	return problem
+}
+
+// place sets the namespace of objects without one, unless their kind is known to be of the cluster, and removes that of others, as Argo CD does in
+// NormalizeTargetObjects, and Helm.
+func place(objects []Object, namespace string) {
+	defined := map[string]bool{} // kinds of the cluster
+	for _, o := range objects {
+		if strict.Text(o.Node, "kind") == "CustomResourceDefinition" && strict.Text(o.Node, "spec", "scope") == "Cluster" {
+			defined[strict.Text(o.Node, "spec", "group")+" "+strict.Text(o.Node, "spec", "names", "kind")] = true
+		}
+	}
+	for i := range objects {
+		o := &objects[i]
+		namespaced, known := render.Namespaced(o.Document)
+		if !known {
+			namespaced = !defined[o.group()+" "+strict.Text(o.Node, "kind")]
+		}
+		switch has := strict.Text(o.Node, "metadata", "namespace"); {
+		case namespaced && has == "":
+			o.Node = withNamespace(o.Node, namespace)
+		case !namespaced && has != "":
+			o.Node = withNamespace(o.Node, "")
+		}
+	}
+}
+
+func (o Object) group() string {
+	return schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), "").Group
+}
+
+// last returns the last object of each name.
+func last(objects []Object) []Object {
+	key := func(o Object) string { return o.group() + " " + o.ID() }
+	at := map[string]int{}
+	for i, o := range objects {
+		at[key(o)] = i
+	}
+	var kept []Object
+	for i, o := range objects {
+		if at[key(o)] == i || strict.Text(o.Node, "metadata", "name") == "" {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+// withNamespace returns an object in a namespace, or in none. It shares nodes with the original.
+func withNamespace(object *yaml.Node, namespace string) *yaml.Node {
+	n, metadata := *object, yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if old := strict.Get(object, "metadata"); old != nil {
+		metadata = *old
+	}
+	metadata.Content = slices.Clone(metadata.Content)
+	set(&metadata, "namespace", nil)
+	if namespace != "" {
+		set(&metadata, "namespace", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: namespace})
+	}
+	n.Content = slices.Clone(n.Content)
+	set(&n, "metadata", &metadata)
+	return &n
+}
+
+// set sets or, with nil, removes a key of a mapping.
+func set(mapping *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value != key {
+			continue
+		}
+		if value == nil {
+			mapping.Content = slices.Delete(mapping.Content, i, i+2)
+		} else {
+			mapping.Content[i+1] = value
+		}
+		return
+	}
+	if value != nil {
+		mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+	}
+}

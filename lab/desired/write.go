@@ -1,0 +1,58 @@
+package desired
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"homelab/lab/strict"
+)
+
+// Masked stands for a value of a Secret.
+const Masked = "***"
+
+// Mask returns the object with the values of a Secret masked.
+func (o Object) Mask() Object {
+	if strict.Text(o.Node, "kind") != "Secret" || strict.Text(o.Node, "apiVersion") != "v1" {
+		return o
+	}
+	n := *o.Node
+	n.Content = slices.Clone(n.Content)
+	for _, field := range []string{"data", "stringData"} {
+		old := strict.Get(o.Node, field)
+		if old == nil || old.Kind != yaml.MappingNode {
+			continue
+		}
+		masked := *old
+		masked.Content = slices.Clone(old.Content)
+		for i := 1; i < len(masked.Content); i += 2 {
+			masked.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: Masked}
+		}
+		set(&n, field, &masked)
+	}
+	o.Node = &n
+	return o
+}
+
+// YAML returns the object as a document that ends with a newline.
+func (o Object) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(o.Node); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), enc.Close()
+}
+
+// JSON returns the object as both engines read YAML: `yes` is a boolean.
+func (o Object) JSON() (json.RawMessage, error) {
+	text, err := o.YAML()
+	if err != nil {
+		return nil, err
+	}
+	return sigsyaml.YAMLToJSON(text)
+}
