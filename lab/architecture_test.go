@@ -29,6 +29,7 @@ var layers = [][]string{
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},
+	{"origin"},
 	{"desired", "fluxset"},
 	{"estate", "plan", "apply", "promote"},
 	{"draft", "scenario", "workspace"},

@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
+	"homelab/lab/origin"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -31,6 +32,8 @@ type Part struct {
 	Cluster   string // of its objects
 	Namespace string // of objects without one; empty if Render has set it
 	Render    func() ([]render.Document, error)
+
+	Subject func() (origin.Subject, error) // for origin.Trace
 }
 
 // Object is an object that an engine applies.

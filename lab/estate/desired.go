@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
@@ -17,7 +20,9 @@ import (
 	"homelab/lab/desired"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
+	"homelab/lab/origin"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // WithChartFiles opens charts of chart repositories, without network. An error is the reason why one cannot be read.
@@ -43,8 +48,8 @@ func Desired(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, []de
 	return l.estate, apps, nil
 }
 
-// want records an Application as Argo CD will have it.
-func (l *loader) want(g *lab.Generated, app *appset.Template) {
+// want records an Application as Argo CD will have it. at returns the positions of a field of a source, what set it last.
+func (l *loader) want(g *lab.Generated, app *appset.Template, at func(source int, path []string) []lab.Position) {
 	of := *app
 	of.Metadata.Namespace = NamespaceOf(l.estate)
 	manifest := struct {
@@ -54,35 +59,54 @@ func (l *loader) want(g *lab.Generated, app *appset.Template) {
 	}{argo.Group + "v1alpha1", "Application", of}
 	want := desired.App{Application: g.Application, At: g.At, Manifest: manifest, Last: true}
 	c, _ := l.estate.Cluster(g.Cluster)
-	namespace := app.Spec.Destination.Namespace
-	for _, source := range app.Spec.All() {
-		switch {
-		case source.Chart != "":
-			use := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: g.At}
-			want.Parts = append(want.Parts, desired.Part{Cluster: g.Cluster, Namespace: namespace, Render: func() ([]render.Document, error) {
-				return l.renderChart(use, func(files fs.FS) render.Source {
-					from := l.sourceOf(files, app, source)
-					from.KubeVersion, from.Path = kubeVersion(c), "."
-					return from
-				})
-			}})
-		case source.Path != "":
-			want.Parts = append(want.Parts, desired.Part{Cluster: g.Cluster, Namespace: namespace, Render: func() ([]render.Document, error) {
-				r, ours := l.source(source.RepoURL)
-				if !ours {
-					return nil, absent(g.At, source.Path+" of "+source.RepoURL, "mount a clone of it: spec.repositories of the hub")
-				}
-				if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" {
-					return nil, absent(g.At, source.Path+" of "+source.RepoURL, why)
-				}
-				from := l.sourceOf(l.tree(r, source.TargetRevision), app, source)
-				from.KubeVersion = kubeVersion(c)
-				docs, err := rendered(from)
-				return fromRepository(r, docs), err
-			}})
+	for i, source := range app.Spec.All() {
+		if source.Chart == "" && source.Path == "" {
+			continue
 		}
+		of := func() made {
+			m := l.sourceFor(want.At, app, source, kubeVersion(c))
+			m.at = func(path []string) []lab.Position { return at(i, path) }
+			return m
+		}
+		want.Parts = append(want.Parts, part(desired.Part{Cluster: g.Cluster, Namespace: app.Spec.Destination.Namespace}, of))
 	}
 	l.apps = append(l.apps, want)
+}
+
+// sourceFor returns how a source of an Application is rendered.
+func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.Source, kubeVersion string) made {
+	from := func(files fs.FS) render.Source {
+		s := l.sourceOf(files, app, source)
+		s.KubeVersion, s.Budget = kubeVersion, nil // it may be one of thousands
+		return s
+	}
+	if source.Chart != "" {
+		use := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: at}
+		return l.chartSource(use, func(files fs.FS) render.Source {
+			s := from(files)
+			s.Path = "."
+			return s
+		})
+	}
+	r, ours := l.source(source.RepoURL)
+	what := source.Path + " of " + source.RepoURL
+	switch why := l.unreadableSource(source.RepoURL, source.TargetRevision); {
+	case !ours:
+		return made{err: absent(at, what, "mount a clone of it: spec.repositories of the hub")}
+	case why != "":
+		return made{err: absent(at, what, why)}
+	}
+	return made{Source: from(l.tree(r, source.TargetRevision)), name: func(tree, file string) string {
+		if tree == "" {
+			return within(r, file)
+		}
+		for _, s := range app.Spec.All() {
+			if r, _ := l.source(s.RepoURL); s.Ref == tree {
+				return within(r, file)
+			}
+		}
+		return file
+	}}
 }
 
 // wantFlux records a Kustomization as Flux will have it.
@@ -91,86 +115,250 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 	if app.Manifest != nil {
 		_ = app.Manifest.Decode(&manifest) // it was decoded before
 	}
-	want := desired.App{Application: g.Application, At: g.At, Manifest: manifest}
 	home := l.estate.Hub().Name
 	if l.estate.Hub().Engine.Everywhere() {
 		home = g.Cluster
 	}
-	want.Parts = append(want.Parts, desired.Part{Cluster: cmp.Or(app.Remote, home), Render: func() ([]render.Document, error) {
+	want := desired.App{Application: g.Application, At: g.At, Manifest: manifest}
+	of := desired.Part{Cluster: cmp.Or(app.Remote, home), Render: func() ([]render.Document, error) {
 		switch {
 		case app.Elsewhere != "":
-			return nil, absent(app.At, app.Path+" of "+app.Elsewhere, "mount a clone of it: spec.repositories of the hub")
+			return nil, absent(app.At, strings.TrimPrefix(app.Path+" of ", " of ")+app.Elsewhere, "mount a clone of it: spec.repositories of the hub")
 		case app.Objects == nil && app.LeftOut != "":
 			return nil, &render.Error{Problem: lab.Problem{Position: app.At, Message: app.LeftOut}}
 		}
 		return app.Objects, nil
-	}})
+	}}
+	of.Subject = func() (origin.Subject, error) {
+		if _, err := of.Render(); err != nil || app.Place == nil {
+			return origin.Subject{}, err
+		}
+		return kustomization(app), nil
+	}
+	want.Parts = append(want.Parts, of)
 	for _, r := range app.Releases {
-		want.Parts = append(want.Parts, desired.Part{Name: r.Namespace + "/" + r.Name, Cluster: cmp.Or(r.Remote, home), Namespace: r.TargetNamespace, Render: func() ([]render.Document, error) { return l.renderRelease(w, r) }})
+		want.Parts = append(want.Parts, part(
+			desired.Part{Name: r.Namespace + "/" + r.Name, Cluster: cmp.Or(r.Remote, home), Namespace: r.TargetNamespace}, func() made { return l.release(w, app, r) },
+		))
 	}
 	l.apps = append(l.apps, want)
 }
 
-// renderRelease returns the objects of a HelmRelease.
-func (l *loader) renderRelease(w fluxset.World, r fluxset.Release) ([]render.Document, error) {
+// kustomization is what a Kustomization is built from: files, its spec, and variables.
+func kustomization(app fluxset.Application) origin.Subject {
+	k := app.Built
+	k.Budget = nil
+	variables := map[string]any{}
+	for name, value := range k.Variables {
+		variables[name] = value
+	}
+	return origin.Subject{
+		Options: map[string]any{"spec": k.Spec, "variables": variables},
+		Name:    func(_, file string) string { return app.Place(file) },
+		At:      func(path []string) []lab.Position { return positions(app.Manifest, app.At.File, path) },
+		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
+			k := k
+			k.FS = open("", k.FS)
+			if options != nil {
+				k.Spec, _ = options["spec"].(map[string]any)
+				if k.Variables != nil {
+					k.Variables = map[string]string{}
+				}
+				changed, _ := options["variables"].(map[string]any)
+				for name, value := range changed {
+					k.Variables[name], _ = value.(string)
+				}
+			}
+			docs, _, err := k.Build()
+			for i := range docs {
+				docs[i].File = app.Place(docs[i].File)
+			}
+			return docs, err
+		},
+	}
+}
+
+// positions returns the position of a path in a document, or none.
+func positions(n *yaml.Node, file string, path []string) []lab.Position {
+	var keys []any
+	for _, key := range path {
+		if i, err := strconv.Atoi(key); err == nil {
+			keys = append(keys, i)
+		} else {
+			keys = append(keys, key)
+		}
+	}
+	if n = strict.Get(n, keys...); n == nil || n.Line == 0 {
+		return nil
+	}
+	return []lab.Position{{File: file, Line: n.Line}}
+}
+
+// release returns how a HelmRelease is rendered.
+func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Release) made {
 	if r.Values == nil {
-		return nil, absent(r.At, "its values", "some are known to the cluster alone")
+		return made{err: absent(r.At, "an object with its values", "only the cluster has it")}
 	}
 	values, err := json.Marshal(r.Values)
 	if err != nil {
-		return nil, err
+		return made{err: err}
 	}
-	of := func(files fs.FS, folder string) render.Source {
+	from := func(files fs.FS, folder string) render.Source {
 		return render.Source{
 			FS: files, Application: r.Name, Namespace: r.TargetNamespace,
 			Source: appset.Source{Path: folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
 		}
+	}
+	at := func(path []string) []lab.Position {
+		const before = "helm.valuesObject."
+		in, isValue := strings.CutPrefix(strings.Join(path, "."), before)
+		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
+		if !isValue || i < 0 || in == "" {
+			return nil
+		}
+		return positions(strict.Get(app.Objects[i].Node, "spec", "values"), app.Objects[i].File, path[2:])
 	}
 	if r.Folder == "" {
 		use := lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
 		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {
 			use.Repository = l.inputs().ChartRepoURL
 		}
-		return l.renderChart(use, func(files fs.FS) render.Source { return of(files, ".") })
+		s := l.chartSource(use, func(files fs.FS) render.Source { return from(files, ".") })
+		s.at = at
+		return s
 	}
-	files, _, err := w.Repository(r.URL, r.Revision)
+	files, dir, err := w.Repository(r.URL, r.Revision)
 	if err != nil {
-		return nil, absent(r.At, r.Folder+" of "+r.URL, err.Error())
+		return made{err: absent(r.At, r.Folder+" of "+r.URL, err.Error())}
 	}
 	if r.Defaults != nil {
 		defaults, err := json.Marshal(r.Defaults)
 		if err != nil {
-			return nil, err
+			return made{err: err}
 		}
 		files = replaced{files, path.Join(r.Folder, "values.yaml"), defaults}
 	}
-	return rendered(of(files, r.Folder))
+	return made{Source: from(files, r.Folder), at: at, name: func(_, file string) string { return path.Join(dir, file) }}
 }
 
-// renderChart renders a chart of a chart repository. Its files are named NAME-VERSION/...
-func (l *loader) renderChart(use lab.ChartUse, of func(fs.FS) render.Source) ([]render.Document, error) {
+// made is what a part is rendered from.
+type made struct {
+	render.Source
+	name func(tree, file string) string     // of a file, for users
+	at   func(path []string) []lab.Position // of a field of Source.Source
+	err  error                              // why it cannot be rendered
+}
+
+// fixed are the fields of a source that choose what is rendered.
+var fixed = []string{"repoURL", "path", "targetRevision", "chart", "ref", "name", "tagPrefix"}
+
+// part completes a part. What it is made from is found out when it is needed.
+func part(p desired.Part, of func() made) desired.Part {
+	of = sync.OnceValue(of)
+	p.Render = func() ([]render.Document, error) {
+		m := of()
+		return m.render(m.Source)
+	}
+	p.Subject = func() (origin.Subject, error) { return of().subject() }
+	return p
+}
+
+func (m made) subject() (origin.Subject, error) {
+	if m.err != nil {
+		return origin.Subject{}, m.err
+	}
+	options := map[string]any{}
+	text, err := json.Marshal(m.Source.Source)
+	if err == nil {
+		err = json.Unmarshal(text, &options)
+	}
+	if err != nil {
+		return origin.Subject{}, err
+	}
+	for _, field := range fixed {
+		delete(options, field)
+	}
+	return origin.Subject{
+		Options: options, Name: m.name, At: m.at,
+		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
+			s := m.Source
+			s.FS = open("", s.FS)
+			if ref := s.Ref; ref != nil {
+				s.Ref = func(name string) fs.FS {
+					if files := ref(name); files != nil {
+						return open(name, files)
+					}
+					return nil
+				}
+			}
+			if options != nil {
+				text, err := json.Marshal(options)
+				if err != nil {
+					return nil, err
+				}
+				s.Helm, s.Kustomize, s.Directory, s.Plugin = nil, nil, nil, nil
+				if err := json.Unmarshal(text, &s.Source); err != nil {
+					return nil, err
+				}
+			}
+			return m.render(s)
+		},
+	}, nil
+}
+
+// render renders a source, and names files as users know them.
+func (m made) render(s render.Source) ([]render.Document, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	docs, err := render.Render(s)
+	for i := range docs {
+		docs[i].File = m.name("", docs[i].File)
+	}
+	if known := new(render.Error); errors.As(err, &known) {
+		e := *known
+		e.File = m.name("", e.File)
+		err = &e
+	}
+	return docs, err
+}
+
+// chartSource returns how a chart of a chart repository is rendered. Its files are named NAME-VERSION/...
+func (l *loader) chartSource(use lab.ChartUse, of func(fs.FS) render.Source) made {
 	title := strings.TrimSpace("chart " + use.Name + " " + use.Version)
 	if use.Repository == l.inputs().ChartRepoURL {
 		use.Repository = ""
 	}
 	if l.openChart == nil {
-		return nil, absent(use.At, title, "")
+		return made{err: absent(use.At, title, "")}
 	}
-	files, err := l.openChart(use)
+	files, err := l.chartFiles(use)
 	if err != nil {
-		return nil, absent(use.At, title, err.Error())
+		return made{err: absent(use.At, title, err.Error())}
 	}
-	docs, err := rendered(of(files))
-	within := use.Name + "-" + use.Version
-	for i := range docs {
-		docs[i].File = path.Join(within, docs[i].File)
+	return made{Source: of(files), name: func(tree, file string) string {
+		if tree == "" {
+			return path.Join(use.Name+"-"+use.Version, file)
+		}
+		return file
+	}}
+}
+
+// chartFiles opens a chart once.
+func (l *loader) chartFiles(use lab.ChartUse) (fs.FS, error) {
+	use.At = lab.Position{}
+	of, known := l.charts[use]
+	if !known {
+		of.files, of.err = l.openChart(use)
+		l.charts[use] = of
 	}
-	if known := new(render.Error); errors.As(err, &known) {
-		e := *known
-		e.File = path.Join(within, e.File)
-		err = &e
-	}
-	return docs, err
+	return of.files, of.err
+}
+
+// openedChart is a chart, or the reason that it cannot be read.
+type openedChart struct {
+	files fs.FS
+	err   error
 }
 
 // absent is the error for what is not on this machine.
@@ -180,18 +368,4 @@ func absent(at lab.Position, what, why string) error {
 		message += ": " + why
 	}
 	return &render.Error{Problem: lab.Problem{Position: at, Message: message}, Remote: what}
-}
-
-// rendered returns the objects that a source renders to. Its budget is its own, as it may be one of thousands.
-func rendered(from render.Source) ([]render.Document, error) {
-	from.Budget = nil
-	return render.Render(from)
-}
-
-// fromRepository names the files of documents as lab does.
-func fromRepository(r *lab.Repository, docs []render.Document) []render.Document {
-	for i := range docs {
-		docs[i].File = within(r, docs[i].File)
-	}
-	return docs
 }

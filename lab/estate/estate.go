@@ -114,7 +114,7 @@ func readAll(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
-	l.needs, l.resolve = map[string]leftout.Needs{}, l.mounted.File
+	l.needs, l.charts, l.resolve = map[string]leftout.Needs{}, map[lab.ChartUse]openedChart{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
 }
@@ -189,6 +189,7 @@ type loader struct {
 	other       *loader
 	haveChart   func(Chart) bool
 	openChart   func(lab.ChartUse) (fs.FS, error) // nil if no chart can be read
+	charts      map[lab.ChartUse]openedChart
 	mounted     mount.Mounts
 
 	parsed   map[string][]*yaml.Node // documents, by file

@@ -261,7 +261,13 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			}
 		}
 	}
-	l.want(&g, &app.Template)
+	l.want(&g, &app.Template, func(source int, path []string) []lab.Position {
+		var at []lab.Position
+		for _, o := range app.Origins(sourceField(app, source, path...)...) {
+			at = append(at, o.Position)
+		}
+		return at
+	})
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
@@ -332,7 +338,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	if g.LeftOut == manually && l.component != nil {
 		g.Blocks = l.needs[name].Checked
 	}
-	l.want(&g, app.Template)
+	l.want(&g, app.Template, func(int, []string) []lab.Position { return []lab.Position{app.at} })
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 

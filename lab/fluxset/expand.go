@@ -52,12 +52,14 @@ type Application struct {
 	As              string // name in the cluster's applications
 	Remote          string // cluster of its objects if another than Flux's
 	At              lab.Position
-	Manifest        *yaml.Node
-	Path            string // of the built folder
-	Missing         string // source that nothing creates, as in Expansion.Sources
+	Manifest        *yaml.Node `json:"-"`
+	Path            string     // of the built folder
+	Missing         string     // source that nothing creates, as in Expansion.Sources
 	Releases        []Release
 	Objects         []render.Document
-	Unset           []render.Unset // variables without a value
+	Built           render.Kustomization     `json:"-"` // of which Objects were built
+	Place           func(file string) string `json:"-"` // name of a file of it for users; nil without Objects
+	Unset           []render.Unset           // variables without a value
 	Reads           []Read
 
 	Parent    string   // key of the Kustomization that applies it; empty for a root
@@ -312,7 +314,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	for i := range unset {
 		unset[i].At.File = from.place(unset[i].At.File)
 	}
-	app.Objects, app.Unset = objects, unset
+	app.Objects, app.Unset, app.Built, app.Place = objects, unset, k, from.place
 	if app.engine = app.mounted && parent != nil && installsFlux(objects); app.engine {
 		app.stall(replacesFlux)
 	}

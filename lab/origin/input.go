@@ -1,0 +1,333 @@
+package origin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing/fstest"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/render"
+)
+
+// FS is fs.FS.
+type FS = fs.FS
+
+// input is a value that can be changed: a scalar of a YAML file or of the options, or a whole file of another kind.
+type input struct {
+	Value
+	tree, file string
+	scalar     int      // its number in the file, counted as by scalars; whole for a file that is no YAML
+	option     []string // path in the options; nil for files
+}
+
+const whole = -1
+
+// watched is a tree that records what is read.
+type watched struct {
+	fs.FS
+	read map[string]bool
+}
+
+func (w watched) Open(name string) (fs.File, error) {
+	f, err := w.FS.Open(name)
+	if err == nil {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			w.read[name] = true
+		}
+	}
+	return f, err
+}
+
+// edited is a tree with other contents of files.
+type edited struct {
+	fs.FS
+	files fstest.MapFS
+}
+
+func (e edited) Open(name string) (fs.File, error) {
+	if e.files[name] != nil {
+		return e.files.Open(name)
+	}
+	return e.FS.Open(name)
+}
+
+// first renders the subject as it is, and returns its inputs.
+func (t *tracer) first() (outcome, []input, error) {
+	read, trees := map[string]map[string]bool{}, map[string]fs.FS{}
+	docs, err := t.Render(nil, func(tree string, files FS) FS {
+		if read[tree] == nil {
+			read[tree], trees[tree] = map[string]bool{}, files
+		}
+		return watched{files, read[tree]}
+	})
+	if err != nil {
+		return outcome{}, nil, err
+	}
+	var inputs []input
+	for _, tree := range slices.Sorted(maps.Keys(read)) {
+		for _, file := range slices.Sorted(maps.Keys(read[tree])) {
+			inputs = append(inputs, t.inputsOf(tree, file, trees[tree])...)
+		}
+	}
+	leaves(t.Options, nil, func(at []string, v any) {
+		in := input{option: slices.Clone(at), Value: Value{Path: strings.Join(at, "."), Option: true, Text: fmt.Sprint(v)}}
+		if positions := t.At(at); len(positions) > 0 {
+			in.Position = positions[0]
+		}
+		inputs = append(inputs, in)
+	})
+	return flatten(docs), inputs, nil
+}
+
+// inputsOf returns the values of a file. A file that is no YAML is one value, unless it is a template.
+func (t *tracer) inputsOf(tree, file string, files fs.FS) []input {
+	data, err := fs.ReadFile(files, file)
+	if err != nil {
+		return nil
+	}
+	name := t.Name(tree, file)
+	if docs, err := decode(data); err == nil && isYAML(file) {
+		var list []input
+		_ = scalars(docs, func(at string, line int, n *yaml.Node) {
+			list = append(list, input{tree: tree, file: file, scalar: len(list), Value: Value{Position: lab.Position{File: name, Line: line}, Path: at, Text: n.Value}})
+		})
+		return list
+	}
+	if bytes.Contains(data, []byte("{{")) || path.Ext(file) == ".tpl" {
+		return nil
+	}
+	return []input{{tree: tree, file: file, scalar: whole, Value: Value{Position: lab.Position{File: name, Line: 1}}}}
+}
+
+func isYAML(file string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json", ""}, path.Ext(file))
+}
+
+func decode(data []byte) ([]*yaml.Node, error) {
+	var docs []*yaml.Node
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var n yaml.Node
+		if err := dec.Decode(&n); errors.Is(err, io.EOF) {
+			return docs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		docs = append(docs, &n)
+	}
+}
+
+// scalars visits the scalars of documents, and those of YAML that is a text in them, such as a patch. What visit changes in such a text changes it.
+func scalars(docs []*yaml.Node, visit func(path string, line int, n *yaml.Node)) error {
+	var failed error
+	for _, d := range docs {
+		walk(d, "", func(at string, n *yaml.Node) {
+			inner, err := decode([]byte(n.Value))
+			if err != nil || n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "\n") || len(inner) == 0 || inner[0].Content[0].Kind == yaml.ScalarNode {
+				visit(at, n.Line, n)
+				return
+			}
+			first := n.Line
+			if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+				first--
+			}
+			changed := false
+			for _, doc := range inner {
+				walk(doc, "", func(within string, m *yaml.Node) {
+					was := m.Value
+					visit(at+" "+within, first+m.Line, m)
+					changed = changed || m.Value != was
+				})
+			}
+			if changed {
+				text, err := encode(inner)
+				failed = errors.Join(failed, err)
+				n.Value = string(text)
+			}
+		})
+	}
+	return failed
+}
+
+func encode(docs []*yaml.Node) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	for _, d := range docs {
+		if err := enc.Encode(d); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), enc.Close()
+}
+
+// render renders the subject with other values of inputs.
+func (t *tracer) render(inputs []input) ([]render.Document, error) {
+	options := t.Options
+	var changes []input
+	for _, in := range inputs {
+		if in.option == nil {
+			changes = append(changes, in)
+		}
+	}
+	if len(changes) < len(inputs) {
+		options, _ = copied(t.Options).(map[string]any)
+		for _, in := range inputs {
+			if in.option != nil {
+				change(options, in.option)
+			}
+		}
+	}
+	var failed error
+	docs, err := t.Render(options, func(tree string, files FS) FS {
+		of := edited{files, fstest.MapFS{}}
+		for _, in := range changes {
+			if in.tree != tree || of.files[in.file] != nil {
+				continue
+			}
+			var which []int
+			for _, other := range changes {
+				if other.tree == tree && other.file == in.file {
+					which = append(which, other.scalar)
+				}
+			}
+			data, err := fs.ReadFile(files, in.file)
+			if err == nil {
+				data, err = rewritten(data, which)
+			}
+			failed = errors.Join(failed, err)
+			of.files[in.file] = &fstest.MapFile{Data: data, Mode: 0o444}
+		}
+		return of
+	})
+	return docs, errors.Join(err, failed)
+}
+
+// rewritten returns a file with other values of the scalars with these numbers.
+func rewritten(data []byte, which []int) ([]byte, error) {
+	if which[0] == whole {
+		return append(slices.Clone(data), "\nother\n"...), nil
+	}
+	docs, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	err = scalars(docs, func(_ string, _ int, n *yaml.Node) {
+		if slices.Contains(which, number) {
+			other(n)
+		}
+		number++
+	})
+	if err != nil {
+		return nil, err
+	}
+	return encode(docs)
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// otherText returns another text of the same form: another number of a quantity, a port or a version, else more letters.
+func otherText(s string) string {
+	if at := digits.FindAllStringIndex(s, -1); len(at) > 0 {
+		last := at[len(at)-1]
+		if n, err := strconv.Atoi(s[last[0]:last[1]]); err == nil {
+			return s[:last[0]] + strconv.Itoa(n+1) + s[last[1]:]
+		}
+	}
+	if strings.HasSuffix(s, "\n") {
+		return strings.TrimSuffix(s, "\n") + "x\n"
+	}
+	return s + "x"
+}
+
+// other changes a scalar, or a list or mapping without elements.
+func other(n *yaml.Node) {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "other"}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: "x"}}
+		n.Style = 0
+	case n.Kind == yaml.SequenceNode:
+		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "other"}}
+		n.Style = 0
+	case n.Tag == "!!bool":
+		n.Value = strconv.FormatBool(n.Value != "true")
+	case n.Tag == "!!null":
+		n.Tag, n.Value = "!!str", "other"
+	default:
+		n.Value = otherText(n.Value)
+	}
+}
+
+// leaves visits the values of decoded JSON.
+func leaves(v any, at []string, visit func(at []string, v any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			leaves(v[key], append(at, key), visit)
+		}
+	case []any:
+		for i, item := range v {
+			leaves(item, append(at, strconv.Itoa(i)), visit)
+		}
+	default:
+		visit(at, v)
+	}
+}
+
+func copied(v any) any {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return v
+	}
+	var c any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if dec.Decode(&c) != nil {
+		return v
+	}
+	return c
+}
+
+// change changes the value at a path of decoded JSON.
+func change(v any, at []string) any {
+	if len(at) > 0 {
+		switch in := v.(type) {
+		case map[string]any:
+			in[at[0]] = change(in[at[0]], at[1:])
+		case []any:
+			if i, err := strconv.Atoi(at[0]); err == nil && i < len(in) {
+				in[i] = change(in[i], at[1:])
+			}
+		}
+		return v
+	}
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case string:
+		return otherText(v)
+	case json.Number:
+		return json.Number(otherText(v.String()))
+	case nil:
+		return "other"
+	}
+	return v
+}
+
+func join(path, key string) string {
+	if strings.ContainsAny(key, ".[]/") {
+		return path + `["` + key + `"]`
+	}
+	return strings.TrimPrefix(path+"."+key, ".")
+}
