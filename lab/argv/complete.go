@@ -74,9 +74,12 @@ func words(command *cli.Command, rest []string, word string, values func(Asked) 
 	if strings.HasPrefix(word, "-") {
 		return flagsLeft(command, flags)
 	}
-	args := strings.Trim(command.ArgsUsage, "[]")
-	one, many := strings.CutSuffix(args, "...")
-	if len(given) > 0 && !many {
+	args := strings.Fields(command.ArgsUsage)
+	if len(args) == 0 {
+		return nil
+	}
+	one, many := strings.CutSuffix(strings.Trim(args[min(len(given), len(args)-1)], "[]"), "...")
+	if len(given) >= len(args) && !many {
 		return nil
 	}
 	if list := strings.Split(one, "|"); len(list) > 1 {

@@ -4,6 +4,7 @@ package desired
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -12,7 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
-	"homelab/lab/origin"
+	"homelab/lab/provenance"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -33,7 +34,7 @@ type Part struct {
 	Namespace string // of objects without one; empty if Render has set it
 	Render    func() ([]render.Document, error)
 
-	Subject func() (origin.Subject, error) // for origin.Trace
+	Subject func() (provenance.Subject, error) // for provenance.Trace
 }
 
 // Object is an object that an engine applies.
@@ -84,6 +85,41 @@ func (a App) Objects() ([]Object, lab.Problems) {
 		objects = last(objects)
 	}
 	return objects, problems
+}
+
+// Explained is an object with the origins of its fields.
+type Explained struct {
+	Object
+	Fields []provenance.Field
+}
+
+// Explain renders an application, and finds where the fields of its objects come from: see package provenance. Namespaces that an engine adds are missing.
+func (a App) Explain() ([]Explained, lab.Problems) {
+	var list []Explained
+	var problems lab.Problems
+	for _, p := range a.Parts {
+		subject, err := p.Subject()
+		var found provenance.Result
+		if err == nil {
+			found, err = provenance.Trace(subject)
+		}
+		if err != nil {
+			problems = append(problems, a.problem(p, err))
+			continue
+		}
+		first := len(list)
+		for _, d := range found.Documents {
+			list = append(list, Explained{Object: Object{Document: d, Part: p.Name, Cluster: p.Cluster}})
+		}
+		for _, f := range found.Fields {
+			of := &list[first+f.Object]
+			of.Fields = append(of.Fields, f)
+		}
+		if !found.Complete {
+			problems = append(problems, a.problem(p, fmt.Errorf("only the first %d renderings were tried, so that values may be missing", provenance.Limit)))
+		}
+	}
+	return list, problems
 }
 
 // problem is the reason that a part lacks objects.

@@ -17,10 +17,11 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/bridge"
 	"homelab/lab/desired"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
-	"homelab/lab/origin"
+	"homelab/lab/provenance"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -71,6 +72,21 @@ func (l *loader) want(g *lab.Generated, app *appset.Template, at func(source int
 		want.Parts = append(want.Parts, part(desired.Part{Cluster: g.Cluster, Namespace: app.Spec.Destination.Namespace}, of))
 	}
 	l.apps = append(l.apps, want)
+}
+
+// bridgedAt returns the position of the label or annotation of a registration that a parameter has, or none.
+func (l *loader) bridgedAt(o appset.Origin) lab.Position {
+	c, ok := l.estate.Cluster(o.Cluster)
+	if !ok || o.Label == "" && o.Annotation == "" {
+		return lab.Position{}
+	}
+	def, _ := l.estate.Environment(lab.DefaultEnvironment)
+	env, _ := l.estate.Environment(c.Environment)
+	reg := bridge.Build(l.estate.Name, env, def, c, l.inputs())
+	if o.Label != "" {
+		return reg.Labels[o.Label].At
+	}
+	return reg.Annotations[o.Annotation].At
 }
 
 // sourceFor returns how a source of an Application is rendered.
@@ -129,9 +145,9 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 		}
 		return app.Objects, nil
 	}}
-	of.Subject = func() (origin.Subject, error) {
+	of.Subject = func() (provenance.Subject, error) {
 		if _, err := of.Render(); err != nil || app.Place == nil {
-			return origin.Subject{}, err
+			return provenance.Subject{}, err
 		}
 		return kustomization(app), nil
 	}
@@ -145,14 +161,14 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 }
 
 // kustomization is what a Kustomization is built from: files, its spec, and variables.
-func kustomization(app fluxset.Application) origin.Subject {
+func kustomization(app fluxset.Application) provenance.Subject {
 	k := app.Built
 	k.Budget = nil
 	variables := map[string]any{}
 	for name, value := range k.Variables {
 		variables[name] = value
 	}
-	return origin.Subject{
+	return provenance.Subject{
 		Options: map[string]any{"spec": k.Spec, "variables": variables},
 		Name:    func(_, file string) string { return app.Place(file) },
 		At:      func(path []string) []lab.Position { return positions(app.Manifest, app.At.File, path) },
@@ -259,13 +275,13 @@ func part(p desired.Part, of func() made) desired.Part {
 		m := of()
 		return m.render(m.Source)
 	}
-	p.Subject = func() (origin.Subject, error) { return of().subject() }
+	p.Subject = func() (provenance.Subject, error) { return of().subject() }
 	return p
 }
 
-func (m made) subject() (origin.Subject, error) {
+func (m made) subject() (provenance.Subject, error) {
 	if m.err != nil {
-		return origin.Subject{}, m.err
+		return provenance.Subject{}, m.err
 	}
 	options := map[string]any{}
 	text, err := json.Marshal(m.Source.Source)
@@ -273,13 +289,13 @@ func (m made) subject() (origin.Subject, error) {
 		err = json.Unmarshal(text, &options)
 	}
 	if err != nil {
-		return origin.Subject{}, err
+		return provenance.Subject{}, err
 	}
 	for _, field := range fixed {
 		delete(options, field)
 	}
-	return origin.Subject{
-		Options: options, Name: m.name, At: m.at,
+	return provenance.Subject{
+		Options: options, Layers: m.Layers(), Name: m.name, At: m.at,
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
 			s := m.Source
 			s.FS = open("", s.FS)

@@ -265,6 +265,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		var at []lab.Position
 		for _, o := range app.Origins(sourceField(app, source, path...)...) {
 			at = append(at, o.Position)
+			if bridged := l.bridgedAt(o); bridged.File != "" {
+				at = append(at, bridged)
+			}
 		}
 		return at
 	})

@@ -60,6 +60,22 @@ func contract() map[string]any {
 			}},
 			Problems: []RenderProblem{{File: "addons/podinfo/applicationset.yaml", Line: 31, Message: "dev-podinfo: chart podinfo 6.9.2 is not on this machine: lab bundle build podinfo-6.9.2"}},
 		},
+		"explain": ExplainResult{
+			Lab: "homelab", Application: "dev-podinfo", Cluster: "dev", File: "addons/podinfo/applicationset.yaml", Line: 31,
+			Objects: []ExplainedObject{{
+				Kind: "Deployment", Name: "podinfo", Cluster: "dev", File: "podinfo-6.9.2/templates/deployment.yaml", Line: 1,
+				Fields: []ExplainedField{
+					{
+						Path: "spec.replicas", Value: "2", File: "podinfo-6.9.2/templates/deployment.yaml", Line: 10,
+						From: []ExplainedValue{{
+							Path: "replicaCount", Value: "2", File: "environments/dev/addons/podinfo/values.yaml", Line: 1,
+							Overrides: []ExplainedPlace{{File: "podinfo-6.9.2/values.yaml", Line: 3, Value: "1"}},
+						}},
+					},
+					{Path: "spec.strategy.type", Value: "RollingUpdate", File: "podinfo-6.9.2/templates/deployment.yaml", Line: 13},
+				},
+			}},
+		},
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,

@@ -1,4 +1,4 @@
-package origin
+package provenance
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func (e edited) Open(name string) (fs.File, error) {
 }
 
 // first renders the subject as it is, and returns its inputs.
-func (t *tracer) first() (outcome, []input, error) {
+func (t *tracer) first() ([]render.Document, []input, error) {
 	read, trees := map[string]map[string]bool{}, map[string]fs.FS{}
 	docs, err := t.Render(nil, func(tree string, files FS) FS {
 		if read[tree] == nil {
@@ -73,7 +73,7 @@ func (t *tracer) first() (outcome, []input, error) {
 		return watched{files, read[tree]}
 	})
 	if err != nil {
-		return outcome{}, nil, err
+		return nil, nil, err
 	}
 	var inputs []input
 	for _, tree := range slices.Sorted(maps.Keys(read)) {
@@ -82,13 +82,16 @@ func (t *tracer) first() (outcome, []input, error) {
 		}
 	}
 	leaves(t.Options, nil, func(at []string, v any) {
+		if len(at) > 2 && at[1] == "valueFiles" { // which layers there are, not what they say
+			return
+		}
 		in := input{option: slices.Clone(at), Value: Value{Path: strings.Join(at, "."), Option: true, Text: fmt.Sprint(v)}}
 		if positions := t.At(at); len(positions) > 0 {
-			in.Position = positions[0]
+			in.Position, in.By = positions[0], slices.Compact(positions[1:])
 		}
 		inputs = append(inputs, in)
 	})
-	return flatten(docs), inputs, nil
+	return docs, inputs, nil
 }
 
 // inputsOf returns the values of a file. A file that is no YAML is one value, unless it is a template.

@@ -1,4 +1,4 @@
-package origin_test
+package provenance_test
 
 import (
 	"encoding/json"
@@ -10,16 +10,16 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/origin"
+	"homelab/lab/provenance"
 	"homelab/lab/render"
 )
 
 // subject is a source of Argo CD.
-func subject(s render.Source) origin.Subject {
+func subject(s render.Source) provenance.Subject {
 	options := map[string]any{}
 	data, _ := json.Marshal(s.Source)
 	_ = json.Unmarshal(data, &options)
-	return origin.Subject{
+	return provenance.Subject{
 		Options: options,
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
 			of := s
@@ -49,7 +49,7 @@ func TestTrace(t *testing.T) {
 		"web/prod.yaml":                 "replicas: 3\n",
 		"web/templates/deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: {{ .Values.replicas }}\n  template:\n    spec:\n      containers:\n      - name: web\n        image: {{ include \"image\" . }}\n",
 		"web/templates/_helpers.tpl":    "{{ define \"image\" }}{{ .Values.image.name }}:{{ .Values.image.tag }}{{ end }}\n",
-		"web/templates/cm.yaml":         "{{ if .Values.enabled }}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\ndata:\n  fixed: yes-it-is\n  message: {{ .Values.message | quote }}\n{{ end }}\n",
+		"web/templates/cm.yaml":         "{{ if .Values.enabled }}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\ndata:\n  fixed: yes-it-is\n  random: {{ randAlphaNum 20 }}\n  message: {{ .Values.message | quote }}\n{{ end }}\n",
 		"k/kustomization.yaml":          "resources: [cm.yaml]\npatches:\n- patch: |\n    apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: a}\n    data: {x: patched}\nnamePrefix: pre-\n",
 		"k/cm.yaml":                     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: base\n  y: kept\n",
 	} {
@@ -62,6 +62,7 @@ func TestTrace(t *testing.T) {
 	}{
 		{"chart", appset.Source{Path: "web", Helm: &appset.Helm{ValueFiles: []string{"prod.yaml"}, Parameters: []appset.HelmParameter{{Name: "message", Value: "hello"}}}}, []string{
 			"data.fixed yes-it-is <- web/templates/cm.yaml:7",
+			"data.random ? <- web/templates/cm.yaml:8, random",
 			"data.message hello <- helm.parameters.0.name, helm.parameters.0.value",
 			"spec.replicas 3 <- web/prod.yaml:1 replicas",
 			"spec.template.spec.containers[0].image web:1.2.3 <- web/values.yaml:3 image.tag, web/values.yaml:4 image.name",
@@ -75,19 +76,22 @@ func TestTrace(t *testing.T) {
 		{"folder", appset.Source{Path: "k", Directory: &appset.Directory{Include: "cm.yaml"}}, []string{"data.x base <- k/cm.yaml:5 data.x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fields, complete, err := origin.Trace(subject(render.Source{FS: files, Source: tc.source, Application: "web", Namespace: "web"}))
-			if err != nil || !complete {
-				t.Fatalf("%v, complete: %t", err, complete)
+			res, err := provenance.Trace(subject(render.Source{FS: files, Source: tc.source, Application: "web", Namespace: "web"}))
+			if err != nil || !res.Complete {
+				t.Fatalf("%v, complete: %t", err, res.Complete)
 			}
 			got := map[string]bool{}
 			var all strings.Builder
-			for _, f := range fields {
+			for _, f := range res.Fields {
 				var from []string
 				for _, v := range f.From {
 					from = append(from, strings.TrimSpace(v.Position.String()+" "+v.Path))
 				}
 				if len(from) == 0 {
 					from = []string{f.At.String()}
+				}
+				if f.Random {
+					f.Text, from = "?", append(from, "random")
 				}
 				line := fmt.Sprintf("%s %s <- %s", f.Path, f.Text, strings.Join(from, ", "))
 				got[line] = true

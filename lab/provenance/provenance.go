@@ -1,12 +1,14 @@
-// Package origin finds where the fields of rendered objects come from, by experiment: it changes one value of the input at a time, renders again, and
+// Package provenance finds where the fields of rendered objects come from, by experiment: it changes one value of the input at a time, renders again, and
 // compares. So it holds for whatever makes the objects: charts, patches, replacements, substitution. What no experiment reaches is where the renderer says
 // that it is written, or unknown.
-package origin
+package provenance
 
 import (
-	"cmp"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -22,7 +24,10 @@ type Subject struct {
 	// Render renders with other options, nil for its own. open replaces each tree of files, unless it is nil; the tree of the subject itself is "".
 	Render func(options map[string]any, open func(tree string, files FS) FS) ([]render.Document, error)
 
-	// Name returns the name of a file for users, and At the position of an option, and what set it, the most specific first.
+	// Layers are files of which the last one with a path wins.
+	Layers []render.Layer
+
+	// Name returns the name of a file for users, and At the position of an option, and of what set it.
 	Name func(tree, file string) string
 	At   func(path []string) []lab.Position
 }
@@ -33,6 +38,9 @@ type Value struct {
 	Path         string // in its file, or in the options
 	Option       bool
 	Text         string
+
+	By   []lab.Position // what set an option: parameters of a set
+	Over []Value        // values of earlier layers that it overrides, the last one first
 }
 
 // Field is a field of a rendered object without fields of its own.
@@ -42,6 +50,7 @@ type Field struct {
 	Text   string
 	At     lab.Position // where it is written: in a template, a manifest or a patch; zero if unknown
 	From   []Value      // values that change it; none for what is literally at At
+	Random bool         // it differs each time that it is rendered: a random value, a date
 }
 
 // Traced reports whether it is known where the field comes from.
@@ -50,27 +59,46 @@ func (f Field) Traced() bool { return len(f.From) > 0 || f.At.Line > 0 }
 // Limit is the number of renderings of one subject.
 const Limit = 5000
 
-// Trace renders a subject, and returns the fields of its objects. Without enough renderings, those that remain have only their position: complete is false.
-func Trace(s Subject) (fields []Field, complete bool, err error) {
-	t := &tracer{Subject: s, left: Limit, from: map[int][]Value{}}
-	base, inputs, err := t.first()
+// Result is what Trace found.
+type Result struct {
+	Documents []render.Document
+	Fields    []Field // of all documents, in their order
+	Complete  bool    // false if Limit was reached: values that were not tried are missing
+}
+
+// Trace renders a subject, and finds where the fields of its objects come from.
+func Trace(s Subject) (Result, error) {
+	t := &tracer{Subject: s, left: Limit, from: map[int][]input{}}
+	var err error
+	var docs []render.Document
+	if docs, t.inputs, err = t.first(); err != nil {
+		return Result{}, err
+	}
+	t.base = flatten(docs)
+	again, err := t.render(nil)
 	if err != nil {
-		return nil, false, err
+		return Result{}, err
 	}
-	t.base, t.inputs = base, inputs
-	t.search(inputs)
-	for i := range base.fields {
-		f := &base.fields[i]
-		f.From = t.from[i]
+	second := flatten(again)
+	for i, key := range t.base.keys {
+		j, ok := second.index[key]
+		t.base.fields[i].Random = !ok || second.fields[j].Text != t.base.fields[i].Text
 	}
-	return base.fields, t.left > 0, nil
+	t.search(t.inputs)
+	for i := range t.base.fields {
+		f := &t.base.fields[i]
+		for _, in := range t.from[i] {
+			f.From = append(f.From, t.value(in))
+		}
+	}
+	return Result{docs, t.base.fields, t.left > 0}, nil
 }
 
 type tracer struct {
 	Subject
 	base   outcome
 	inputs []input
-	from   map[int][]Value // by index of the field
+	from   map[int][]input // by index of the field
 	left   int             // renderings
 }
 
@@ -78,11 +106,13 @@ type tracer struct {
 type outcome struct {
 	fields []Field
 	index  map[string]int // of fields, by object and path
+	keys   []string       // of fields
+	length map[string]int // of lists, likewise
 }
 
 // flatten returns the fields of documents. Objects are known by kind, file and place among these, as names may change.
 func flatten(docs []render.Document) outcome {
-	o := outcome{index: map[string]int{}}
+	o := outcome{index: map[string]int{}, length: map[string]int{}}
 	count := map[string]int{}
 	for i, d := range docs {
 		id := strict.Text(d.Node, "kind") + " " + d.File
@@ -94,7 +124,12 @@ func flatten(docs []render.Document) outcome {
 				f.At = lab.Position{File: d.File, Line: n.Line}
 			}
 			o.index[id+path] = len(o.fields)
-			o.fields = append(o.fields, f)
+			o.fields, o.keys = append(o.fields, f), append(o.keys, id+path)
+			for list := range lists(id + path) {
+				rest := (id + path)[len(list)+1:]
+				n, _ := strconv.Atoi(rest[:strings.IndexByte(rest, ']')])
+				o.length[list] = max(o.length[list], n+1)
+			}
 		})
 	}
 	return o
@@ -143,10 +178,35 @@ func (t *tracer) search(inputs []input) {
 		t.rename(inputs[0])
 	default:
 		for _, i := range changed {
-			t.from[i] = append(t.from[i], inputs[0].Value)
+			t.from[i] = append(t.from[i], inputs[0])
 		}
 	}
 }
+
+// value returns an input with the values that it overrides.
+func (t *tracer) value(in input) Value {
+	v, layer := in.Value, len(t.Layers)
+	at := in.Path
+	if in.option != nil {
+		var isValue bool
+		if at, isValue = strings.CutPrefix(in.Path, inValues); !isValue {
+			return v
+		}
+	} else if layer = slices.Index(t.Layers, render.Layer{Ref: in.tree, File: in.file}); layer < 0 {
+		return v
+	}
+	for _, l := range slices.Backward(t.Layers[:layer]) {
+		for _, other := range t.inputs {
+			if other.tree == l.Ref && other.file == l.File && other.option == nil && other.Path == at {
+				v.Over = append(v.Over, other.Value)
+			}
+		}
+	}
+	return v
+}
+
+// inValues begins the path of an option that is a value of a chart.
+const inValues = "helm.valuesObject."
 
 // rename changes a value that cannot be changed alone together with all that are equal, such as the name of an object that others refer to. That says
 // where it comes from only for the field that is written in the same place.
@@ -167,7 +227,7 @@ func (t *tracer) rename(in input) {
 	}
 	for _, i := range changed {
 		if i != none && t.base.fields[i].At == in.Position {
-			t.from[i] = append(t.from[i], in.Value)
+			t.from[i] = append(t.from[i], in)
 		}
 	}
 }
@@ -183,18 +243,47 @@ func (t *tracer) try(inputs []input) ([]int, error) {
 	}
 	after := flatten(docs)
 	var changed []int
-	for key, i := range t.base.index {
+	for i, key := range t.base.keys {
 		j, still := after.index[key]
-		switch {
-		case !still:
-			changed = append(changed, none)
-		case after.fields[j].Text != t.base.fields[i].Text:
+		if t.base.fields[i].Random || still && after.fields[j].Text == t.base.fields[i].Text || t.base.moved(after, key, t.base.fields[i].Text) {
+			continue
+		}
+		if still {
 			changed = append(changed, i)
+		} else {
+			changed = append(changed, none)
 		}
 	}
 	if len(after.index) > len(t.base.index) {
 		changed = append(changed, none)
 	}
-	slices.SortFunc(changed, func(a, b int) int { return cmp.Compare(a, b) })
+	slices.Sort(changed)
 	return slices.Compact(changed), nil
+}
+
+// moved reports whether a field is in another element of a list that has become shorter or longer.
+func (o outcome) moved(after outcome, key, text string) bool {
+	for list := range lists(key) {
+		if o.length[list] == after.length[list] {
+			continue
+		}
+		_, rest, _ := strings.Cut(key[len(list):], "]")
+		for n := range after.length[list] {
+			if j, ok := after.index[fmt.Sprintf("%s[%d]%s", list, n, rest)]; ok && after.fields[j].Text == text {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lists returns the lists that a key leads through: "spec.ports" of "spec.ports[0].name".
+func lists(key string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range len(key) - 1 {
+			if key[i] == '[' && key[i+1] >= '0' && key[i+1] <= '9' && !yield(key[:i]) {
+				return
+			}
+		}
+	}
 }

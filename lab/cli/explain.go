@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"homelab/lab"
+	"homelab/lab/argv"
+	"homelab/lab/desired"
+	"homelab/lab/provenance"
+	"homelab/lab/strict"
+	"homelab/lab/ui"
+	"homelab/lab/workspace"
+)
+
+func (p *program) explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "print where the fields of an application's objects come from",
+		ArgsUsage: "ADDON [PATH]",
+		Description: "Works without a running lab, like lab render. What decides a field is found by experiment: lab changes one value of the input, renders again, and\n" +
+			"compares. ADDON may also be the name of an application. PATH selects a field with all below it, in all objects or in those of a kind.\n\n" +
+			examples("lab explain podinfo --cluster dev", "lab explain dev-podinfo spec.replicas", "lab explain dev-identity 'ConfigMap data'", "lab explain podinfo --cluster dev -o json"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag,
+			&cli.StringFlag{Name: "cluster", Usage: "`CLUSTER` that has the addon"},
+		},
+		Action: p.labAction(p.open, argv.Count("an addon or an application, and a path if you like", func(n int) bool { return n == 1 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+			return p.explain(c.Context, ws, originOf(c), wanted{name: c.Args().Get(0), path: c.Args().Get(1), cluster: c.String("cluster")})
+		}),
+	}
+}
+
+// wanted is what is to be explained.
+type wanted struct{ name, cluster, path string }
+
+func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from origin, w wanted) error {
+	_, apps, err := p.desired(ctx, ws, from)
+	if err != nil {
+		return err
+	}
+	app, err := w.find(apps)
+	if err != nil {
+		return err
+	}
+	objects, problems := app.Explain()
+	res := ui.ExplainResult{Lab: ws.Name, Application: app.Name, Cluster: app.Cluster, File: app.At.File, Line: app.At.Line, Problems: ui.RenderProblems(problems)}
+	for _, o := range objects {
+		of := ui.ExplainedObject{Kind: strict.Text(o.Node, "kind"), Name: strict.Text(o.Node, "metadata", "name"), Cluster: o.Cluster, Release: o.Part, File: o.File, Line: o.Line}
+		for _, f := range o.Fields {
+			if !w.has(of.Kind, f.Path) {
+				continue
+			}
+			if strict.Text(o.Node, "kind") == "Secret" && (strings.HasPrefix(f.Path, "data") || strings.HasPrefix(f.Path, "stringData")) {
+				f = masked(f)
+			}
+			of.Fields = append(of.Fields, explained(f))
+		}
+		if len(of.Fields) > 0 {
+			res.Objects = append(res.Objects, of)
+		}
+	}
+	for _, problem := range problems {
+		p.ui.Println("note: " + problem.String())
+	}
+	if len(res.Objects) == 0 && len(problems) == 0 {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no object of %s has %s", app.Name, w.path), Cure: "lab explain " + app.Name + " prints all fields"}
+	}
+	return p.ui.Explained(res)
+}
+
+// find returns the application.
+func (w wanted) find(apps []desired.App) (desired.App, error) {
+	var found []desired.App
+	var names []string
+	for _, a := range apps {
+		if (a.Name == w.name || a.Addon == w.name) && (w.cluster == "" || a.Cluster == w.cluster) {
+			found, names = append(found, a), append(names, a.Name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return desired.App{}, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "no application or addon " + w.name + w.where(), Cure: "lab render --kind applications prints all"}
+	}
+	return desired.App{}, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: w.name + " is several applications" + w.where(), Details: names, Cure: "name one of them, or select with --cluster"}
+}
+
+func (w wanted) where() string {
+	if w.cluster == "" {
+		return ""
+	}
+	return " on " + w.cluster
+}
+
+// has reports whether a field is wanted: PATH, or KIND PATH, or KIND.
+func (w wanted) has(kind, field string) bool {
+	of, at, both := strings.Cut(w.path, " ")
+	if !both {
+		at = of
+		if of == kind {
+			return true
+		}
+	} else if of != kind {
+		return false
+	}
+	rest, ok := strings.CutPrefix(field, at)
+	return ok && (rest == "" || at == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// masked hides the value of a Secret.
+func masked(f provenance.Field) provenance.Field {
+	f.Text = desired.Masked
+	from := make([]provenance.Value, len(f.From))
+	for i, v := range f.From {
+		v.Text, v.Over = desired.Masked, nil
+		from[i] = v
+	}
+	f.From = from
+	return f
+}
+
+func explained(f provenance.Field) ui.ExplainedField {
+	of := ui.ExplainedField{Path: f.Path, Value: f.Text, File: f.At.File, Line: f.At.Line, Random: f.Random}
+	for _, v := range f.From {
+		from := explainedValue(v)
+		for _, over := range v.Over {
+			from.Overrides = append(from.Overrides, ui.ExplainedPlace{File: over.File, Line: over.Line, Value: over.Text})
+		}
+		of.From = append(of.From, from)
+	}
+	return of
+}
+
+func explainedValue(v provenance.Value) ui.ExplainedValue {
+	of := ui.ExplainedValue{Path: v.Path, Value: v.Text, File: v.File, Line: v.Line}
+	for _, at := range v.By {
+		of.By = append(of.By, ui.ExplainedPlace{File: at.File, Line: at.Line})
+	}
+	return of
+}
