@@ -265,6 +265,9 @@ type made struct {
 	err  error                              // why it cannot be rendered
 }
 
+// ofDestination is an option besides the fields of a source.
+const ofDestination = "destination"
+
 // fixed are the fields of a source that choose what is rendered.
 var fixed = []string{"repoURL", "path", "targetRevision", "chart", "ref", "name", "tagPrefix"}
 
@@ -294,6 +297,7 @@ func (m made) subject() (provenance.Subject, error) {
 	for _, field := range fixed {
 		delete(options, field)
 	}
+	options[ofDestination] = map[string]any{"namespace": m.Namespace}
 	return provenance.Subject{
 		Options: options, Layers: m.Layers(), Name: m.name, At: m.at,
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
@@ -312,6 +316,8 @@ func (m made) subject() (provenance.Subject, error) {
 				if err != nil {
 					return nil, err
 				}
+				destination, _ := options[ofDestination].(map[string]any)
+				s.Namespace, _ = destination["namespace"].(string)
 				s.Helm, s.Kustomize, s.Directory, s.Plugin = nil, nil, nil, nil
 				if err := json.Unmarshal(text, &s.Source); err != nil {
 					return nil, err

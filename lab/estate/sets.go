@@ -263,7 +263,11 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	l.want(&g, &app.Template, func(source int, path []string) []lab.Position {
 		var at []lab.Position
-		for _, o := range app.Origins(sourceField(app, source, path...)...) {
+		field := sourceField(app, source, path...)
+		if path[0] == ofDestination {
+			field = append([]string{"spec"}, path...)
+		}
+		for _, o := range app.Origins(field...) {
 			at = append(at, o.Position)
 			if bridged := l.bridgedAt(o); bridged.File != "" {
 				at = append(at, bridged)

@@ -30,6 +30,8 @@ type input struct {
 	tree, file string
 	scalar     int      // its number in the file, counted as by scalars; whole for a file that is no YAML
 	option     []string // path in the options; nil for files
+	line       int      // of a template, in which Text is changed; 0 for others
+	drop       bool     // without the line
 }
 
 const whole = -1
@@ -66,6 +68,7 @@ func (e edited) Open(name string) (fs.File, error) {
 // first renders the subject as it is, and returns its inputs.
 func (t *tracer) first() ([]render.Document, []input, error) {
 	read, trees := map[string]map[string]bool{}, map[string]fs.FS{}
+	t.templates = map[[2]string][]string{}
 	docs, err := t.Render(nil, func(tree string, files FS) FS {
 		if read[tree] == nil {
 			read[tree], trees[tree] = map[string]bool{}, files
@@ -101,6 +104,10 @@ func (t *tracer) inputsOf(tree, file string, files fs.FS) []input {
 		return nil
 	}
 	name := t.Name(tree, file)
+	if bytes.Contains(data, []byte("{{")) && strings.Contains("/"+file, "/templates/") {
+		t.templates[[2]string{tree, file}] = strings.Split(string(data), "\n")
+		return nil
+	}
 	if docs, err := decode(data); err == nil && isYAML(file) {
 		var list []input
 		_ = scalars(docs, func(at string, line int, n *yaml.Node) {
@@ -108,10 +115,28 @@ func (t *tracer) inputsOf(tree, file string, files fs.FS) []input {
 		})
 		return list
 	}
-	if bytes.Contains(data, []byte("{{")) || path.Ext(file) == ".tpl" {
-		return nil
-	}
 	return []input{{tree: tree, file: file, scalar: whole, Value: Value{Position: lab.Position{File: name, Line: 1}}}}
+}
+
+// lines returns the lines of templates that have the text of a field that no value decides.
+func (t *tracer) lines(decided map[int][]input) []input {
+	var list []input
+	seen := map[string]bool{}
+	for i, f := range t.base.fields {
+		if text := firstLine(f.Text); text != "" && len(decided[i]) == 0 && !f.Random {
+			seen[text] = true
+		}
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(t.templates), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		for n, line := range t.templates[of] {
+			for _, text := range slices.Sorted(maps.Keys(seen)) {
+				if strings.Contains(line, text) {
+					list = append(list, input{tree: of[0], file: of[1], line: n + 1, Value: Value{Position: lab.Position{File: t.Name(of[0], of[1]), Line: n + 1}, Text: text}})
+				}
+			}
+		}
+	}
+	return list
 }
 
 func isYAML(file string) bool {
@@ -198,6 +223,10 @@ func (t *tracer) render(inputs []input) ([]render.Document, error) {
 			if in.tree != tree || of.files[in.file] != nil {
 				continue
 			}
+			if in.line > 0 {
+				of.files[in.file] = &fstest.MapFile{Data: t.relined(changes, in), Mode: 0o444}
+				continue
+			}
 			var which []int
 			for _, other := range changes {
 				if other.tree == tree && other.file == in.file {
@@ -214,6 +243,21 @@ func (t *tracer) render(inputs []input) ([]render.Document, error) {
 		return of
 	})
 	return docs, errors.Join(err, failed)
+}
+
+// relined returns the template of an input with other lines.
+func (t *tracer) relined(changes []input, of input) []byte {
+	lines := slices.Clone(t.templates[[2]string{of.tree, of.file}])
+	for _, in := range changes {
+		if in.tree == of.tree && in.file == of.file {
+			if in.drop {
+				lines[in.line-1] = ""
+				continue
+			}
+			lines[in.line-1] = strings.ReplaceAll(lines[in.line-1], in.Text, otherText(in.Text))
+		}
+	}
+	return []byte(strings.Join(lines, "\n"))
 }
 
 // rewritten returns a file with other values of the scalars with these numbers.

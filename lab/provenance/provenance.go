@@ -14,7 +14,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
-	"homelab/lab/strict"
 )
 
 // Subject is something that is rendered from files and options.
@@ -85,9 +84,11 @@ func Trace(s Subject) (Result, error) {
 		t.base.fields[i].Random = !ok || second.fields[j].Text != t.base.fields[i].Text
 	}
 	t.search(t.inputs)
+	values := t.from
+	t.literals(values)
 	for i := range t.base.fields {
 		f := &t.base.fields[i]
-		for _, in := range t.from[i] {
+		for _, in := range values[i] {
 			f.From = append(f.From, t.value(in))
 		}
 	}
@@ -100,6 +101,8 @@ type tracer struct {
 	inputs []input
 	from   map[int][]input // by index of the field
 	left   int             // renderings
+
+	templates map[[2]string][]string // lines, by tree and file
 }
 
 // outcome is what was rendered, in a comparable form.
@@ -110,14 +113,13 @@ type outcome struct {
 	length map[string]int // of lists, likewise
 }
 
-// flatten returns the fields of documents. Objects are known by kind, file and place among these, as names may change.
+// flatten returns the fields of documents. Objects are known by their place in their file, as names may change.
 func flatten(docs []render.Document) outcome {
 	o := outcome{index: map[string]int{}, length: map[string]int{}}
 	count := map[string]int{}
 	for i, d := range docs {
-		id := strict.Text(d.Node, "kind") + " " + d.File
-		count[id]++
-		id = fmt.Sprintf("%s %d ", id, count[id])
+		count[d.File]++
+		id := fmt.Sprintf("%s %d ", d.File, count[d.File])
 		walk(d.Node, "", func(path string, n *yaml.Node) {
 			f := Field{Object: i, Path: path, Text: n.Value}
 			if n.Line > 0 {
@@ -181,6 +183,50 @@ func (t *tracer) search(inputs []input) {
 			t.from[i] = append(t.from[i], inputs[0])
 		}
 	}
+}
+
+// literals finds the lines of templates that write the fields that no value decides: the line has the text of the field, which changes with it, or is
+// where the renderer wrote the field, which is gone without it.
+func (t *tracer) literals(decided map[int][]input) {
+	t.from = map[int][]input{}
+	t.search(t.lines(decided))
+	for i := range t.base.fields {
+		f := &t.base.fields[i]
+		if len(decided[i]) > 0 || f.Random {
+			continue
+		}
+		at := slices.IndexFunc(t.from[i], func(in input) bool { return in.Text == firstLine(f.Text) })
+		if at >= 0 {
+			f.At = t.from[i][at].Position
+			continue
+		}
+		if !t.writes(f.At, i) {
+			f.At = lab.Position{}
+		}
+	}
+}
+
+// writes reports whether a field is gone, or another, without the line.
+func (t *tracer) writes(at lab.Position, field int) bool {
+	for of, lines := range t.templates {
+		if t.Name(of[0], of[1]) != at.File || at.Line < 1 || at.Line > len(lines) || t.left <= 0 {
+			continue
+		}
+		t.left--
+		docs, err := t.render([]input{{tree: of[0], file: of[1], line: at.Line, drop: true}})
+		if err != nil {
+			return false
+		}
+		after := flatten(docs)
+		j, still := after.index[t.base.keys[field]]
+		return !still || after.fields[j].Text != t.base.fields[field].Text
+	}
+	return false
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // value returns an input with the values that it overrides.
