@@ -29,7 +29,7 @@ var layers = [][]string{
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"render"},
-	{"provenance"},
+	{"needs", "provenance"},
 	{"desired", "fluxset"},
 	{"estate", "plan", "apply", "promote"},
 	{"draft", "scenario", "workspace"},

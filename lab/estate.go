@@ -33,7 +33,7 @@ type Generated struct {
 	Kinds  []Need     // kinds of its objects, and of volumes, which neither Kubernetes nor manifests define
 	Waits  []Need     // what its objects wait for until they are healthy
 
-	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME" and others, as in render.Objects
+	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME" and others, as in needs.Objects
 	Creates []string // as in Reads
 	More    bool     // may create others, too
 	Shared  []Share  // objects that others have, too

@@ -11,6 +11,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/draft/manifest"
 	"homelab/lab/fluxset"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -91,10 +92,10 @@ func (d *drafting) exclusions(doc *document) exclusions {
 	if err != nil {
 		return x
 	}
-	_, defined := render.Kinds(objects)
+	_, defined := needs.Kinds(objects)
 	undefined := func(o render.Document) bool {
-		foreign, _ := render.Kinds([]render.Document{o})
-		return slices.ContainsFunc(foreign, func(kind string) bool { return !render.IsEngines(kind) && !slices.Contains(defined, kind) })
+		foreign, _ := needs.Kinds([]render.Document{o})
+		return slices.ContainsFunc(foreign, func(kind string) bool { return !needs.IsEngines(kind) && !slices.Contains(defined, kind) })
 	}
 	kinds := map[string]bool{}
 	for _, o := range objects {

@@ -10,6 +10,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -17,7 +18,7 @@ import (
 // contents describes a tree's Argo CD objects and its other objects.
 type contents struct {
 	leading, other   int
-	foreign, defined []string // as render.Kinds
+	foreign, defined []string // as needs.Kinds
 }
 
 func (l *loader) hold(t tree, doc *yaml.Node) {
@@ -26,7 +27,7 @@ func (l *loader) hold(t tree, doc *yaml.Node) {
 		of.leading++
 	} else {
 		of.other++
-		foreign, defined := render.Kinds([]render.Document{{Node: doc}})
+		foreign, defined := needs.Kinds([]render.Document{{Node: doc}})
 		of.defined = append(of.defined, defined...)
 		if !strings.Contains(strict.Text(doc, "metadata", "annotations", argo.SyncOptions), "SkipDryRunOnMissingResource=true") {
 			of.foreign = append(of.foreign, foreign...)

@@ -10,6 +10,7 @@ import (
 	"homelab/lab/estate/document"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 )
 
@@ -33,7 +34,7 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 		g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
 	}
 	if !r.Tested {
-		objects = slices.DeleteFunc(objects, func(o render.Document) bool { return !render.Applied(o) })
+		objects = slices.DeleteFunc(objects, func(o render.Document) bool { return !needs.Applied(o) })
 	}
 	l.runningImages(g, objects)
 	for _, u := range x.Undefined(app, r, objects) {
@@ -44,12 +45,12 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 			g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
 		}
 	}
-	of := render.Reads(objects, r.TargetNamespace)
+	of := needs.Reads(objects, r.TargetNamespace)
 	if of.More || r.Unawaited {
 		return
 	}
 	for _, object := range of.Read {
-		kind, namespace, name := render.Split(object)
+		kind, namespace, name := needs.Split(object)
 		if kind == "Namespace" || namespace == flux.Namespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/project"
 	"homelab/lab/fluxset"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -31,7 +32,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	defer func() { l.needs[g.Name] = n }()
 	created := ""
 	if app.Spec.CreatesNamespace() {
-		created = render.Namespace(app.Spec.Destination.Namespace)
+		created = needs.Namespace(app.Spec.Destination.Namespace)
 		g.Creates = appendNew(g.Creates, created)
 	}
 	if !ours || source.Chart != "" {
@@ -51,12 +52,12 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		}
 		leftout.Unsynced(g, "it cannot be rendered: "+why)
 	}
-	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !render.Applied(o) })
-	n.Add(render.Rules{Minor: MinorOf(l.estate)}, objects, app.Spec.Destination.Namespace, document.Nodes(c))
+	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
+	n.Add(needs.Rules{Minor: MinorOf(l.estate)}, objects, app.Spec.Destination.Namespace, document.Nodes(c))
 	if !g.Leads {
 		l.objectImages(g, objects)
 	}
-	if foreign, _ := render.Kinds(objects); slices.Contains(foreign, sealed) {
+	if foreign, _ := needs.Kinds(objects); slices.Contains(foreign, sealed) {
 		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
 	}
 	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
@@ -64,10 +65,10 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.Blocks = true
 	}
 	l.unappliable(g, app, objects, n.Checked)
-	of := render.Reads(objects, app.Spec.Destination.Namespace)
+	of := needs.Reads(objects, app.Spec.Destination.Namespace)
 	present := []string{created}
 	for _, name := range Namespaces(l.estate, g.Cluster) {
-		present = append(present, render.Namespace(name))
+		present = append(present, needs.Namespace(name))
 	}
 	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
 	of.Read = slices.DeleteFunc(of.Read, func(object string) bool {
@@ -82,7 +83,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 // objectImages records the images without which an Application is not healthy, and those that nodes always pull.
 func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
 	l.runningImages(g, objects)
-	for _, ref := range render.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), render.Idle)) {
+	for _, ref := range needs.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), needs.Idle)) {
 		g.Pulls = appendNew(g.Pulls, ref)
 	}
 }
@@ -92,7 +93,7 @@ func (l *loader) runningImages(g *lab.Generated, objects []render.Document) {
 	if l.component == nil {
 		return
 	}
-	l.images(g, fluxset.Images(slices.DeleteFunc(slices.Clone(objects), render.Idle)))
+	l.images(g, fluxset.Images(slices.DeleteFunc(slices.Clone(objects), needs.Idle)))
 	for _, ref := range fluxset.Images(objects) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
@@ -118,7 +119,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 		}
 	}
 	for _, o := range objects {
-		why := render.Unappliable(o, options)
+		why := needs.Unappliable(o, options)
 		if problems := l.rejectedObject(o); why == "" && len(problems) > 0 {
 			why = objectName(o) + " is rejected: " + problems[0].Message
 		}

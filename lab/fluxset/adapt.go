@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/flux"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -112,7 +113,7 @@ func omitted(app Application, n *yaml.Node) string {
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
 	case app.Parent == "":
-		return render.Rejected(render.Document{Node: n})
+		return needs.Rejected(render.Document{Node: n})
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -36,7 +37,7 @@ func isFlux(group string) bool {
 // isCustom reports whether an object is a custom resource other than Flux's.
 func isCustom(o render.Document) bool {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
-	_, own := render.Served(gvk)
+	_, own := needs.Served(gvk)
 	return !own && !isFlux(gvk.Group)
 }
 
@@ -208,7 +209,7 @@ func (d definers) undefinedOf(objects []render.Document, remote string, at step)
 	var list []Undefined
 	for _, o := range objects {
 		gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
-		served, own := render.Served(gvk)
+		served, own := needs.Served(gvk)
 		if served || isFlux(gvk.Group) || ignored(o.Node) {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/flux"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -237,8 +238,8 @@ func (x *expander) applied(app *Application) {
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
 		case ignored(o.Node):
-		case app.mounted && render.Rejected(o) != "":
-			app.stall(of + " is " + render.Rejected(o))
+		case app.mounted && needs.Rejected(o) != "":
+			app.stall(of + " is " + needs.Rejected(o))
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":

@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab/appset"
 	"homelab/lab/flux"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -66,7 +67,7 @@ func (x *expander) provisioners() map[class]string {
 			case "StorageClass":
 				c := class{a.Remote, strict.Text(o.Node, "metadata", "name")}
 				switch by, known := of[c]; {
-				case render.IsLocal(o.Node):
+				case needs.IsLocal(o.Node):
 					of[c] = ""
 				case !known || by != "":
 					of[c] = strict.Text(o.Node, "provisioner")
@@ -85,7 +86,7 @@ func (x Expansion) Unready(a Application, r Release, objects []render.Document, 
 	var list []Undefined
 	for _, o := range objects {
 		u := Undefined{of: objectOf(o.Node)}
-		if why := render.Rejected(o); why != "" {
+		if why := needs.Rejected(o); why != "" {
 			u.Why = fmt.Sprintf("has %s %s, which is %s", u.of.kind, u.of.name, why)
 			list = append(list, u)
 			continue
@@ -113,8 +114,8 @@ func (x Expansion) Unready(a Application, r Release, objects []render.Document, 
 
 // lacks reports whether the pods of a workload read an object that no manifest contains. What has a role for it and some releases may create it.
 func (x *expander) lacks(u *Undefined, a Application, o render.Document, d definers) bool {
-	for _, object := range render.Reads([]render.Document{o}, "").Read {
-		kind, namespace, name := render.Split(object)
+	for _, object := range needs.Reads([]render.Document{o}, "").Read {
+		kind, namespace, name := needs.Split(object)
 		if kind == "Namespace" || namespace == flux.Namespace || x.Has(Read{Kind: kind, Namespace: namespace, Name: name, Cluster: a.Remote}) {
 			continue
 		}
@@ -132,7 +133,7 @@ func (x *expander) lacks(u *Undefined, a Application, o render.Document, d defin
 
 // unplaced reports whether the pods of a workload fit none of the nodes.
 func unplaced(u *Undefined, o render.Document, nodes []map[string]string) bool {
-	need := render.Unplaced(o.Node, nodes)
+	need := needs.Unplaced(o.Node, nodes)
 	if need != "" {
 		u.Why += ", which needs " + need
 	}
@@ -141,13 +142,13 @@ func unplaced(u *Undefined, o render.Document, nodes []map[string]string) bool {
 
 // paused reports whether a Deployment never gets its pods. Flux considers a suspended Job ready.
 func paused(o render.Document) bool {
-	return strict.Text(o.Node, "kind") == "Deployment" && strict.Text(o.Node, "spec", "paused") == "true" && !render.Idle(o)
+	return strict.Text(o.Node, "kind") == "Deployment" && strict.Text(o.Node, "spec", "paused") == "true" && !needs.Idle(o)
 }
 
 // MayCreate reports whether an application may create an object of Kubernetes' in a namespace that is not in its manifests: with a role for it, or with a release whose
 // chart is elsewhere or mentions the kind.
 func (w World) MayCreate(a Application, remote, kind, namespace string) bool {
-	return a.Remote == remote && render.Reads(a.Objects, "").More || slices.ContainsFunc(a.Releases, func(r Release) bool {
+	return a.Remote == remote && needs.Reads(a.Objects, "").More || slices.ContainsFunc(a.Releases, func(r Release) bool {
 		return r.Remote == remote && (r.Folder == "" || namespace == "" || r.TargetNamespace == namespace) && w.mentions(r, "kind: "+kind)
 	})
 }
@@ -187,7 +188,7 @@ func (x *expander) pending(u *Undefined, a Application, o *yaml.Node, d definers
 func (d definers) unmade(u *Undefined, remote string, at step, o *yaml.Node) bool {
 	for _, claim := range items(strict.Get(o, "spec", "volumeClaimTemplates")) {
 		of := Undefined{Why: u.Why + " with a volume"}
-		if never, _ := d.unbindable(&of, remote, at, strict.Get(claim, "spec")); never && !render.Idle(render.Document{Node: o}) {
+		if never, _ := d.unbindable(&of, remote, at, strict.Get(claim, "spec")); never && !needs.Idle(render.Document{Node: o}) {
 			u.Why, u.By = of.Why, of.By
 			return true
 		}
@@ -203,7 +204,7 @@ func (d definers) unbindable(u *Undefined, remote string, at step, claim *yaml.N
 	switch {
 	case defined && by == "" || strict.Text(claim, "volumeName") != "":
 		return false, false
-	case by == render.Provisioner:
+	case by == needs.Provisioner:
 		u.Why += ", whose StorageClass is not bound by WaitForFirstConsumer"
 		return true, false
 	case defined:
@@ -215,8 +216,8 @@ func (d definers) unbindable(u *Undefined, remote string, at step, claim *yaml.N
 		}
 		slices.Sort(u.By)
 		return true, false
-	case of == nil || strict.IsNull(of) || name == render.DefaultClass:
-		if mode := render.SharedMode(claim); mode != "" {
+	case of == nil || strict.IsNull(of) || name == needs.DefaultClass:
+		if mode := needs.SharedMode(claim); mode != "" {
 			u.Why += ", but lab's StorageClass has no " + mode
 			return true, true
 		}
@@ -235,7 +236,7 @@ func (x *expander) unused(u *Undefined, a Application, claim *yaml.Node, d defin
 	for key, user := range d.steps.apps {
 		switch {
 		case user.Remote != a.Remote || slices.Contains(d.steps.closure(step{key, applied}), step{a.Key(), complete}):
-		case slices.Contains(render.Reads(user.Objects, "").Read, "PersistentVolumeClaim "+of.namespace+"/"+of.name) && d.reaches(step{key, applied}):
+		case slices.Contains(needs.Reads(user.Objects, "").Read, "PersistentVolumeClaim "+of.namespace+"/"+of.name) && d.reaches(step{key, applied}):
 			return false
 		}
 	}

@@ -7,14 +7,15 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
 // needsOf returns the needs of manifests that are synced to namespace apps.
-func needsOf(t *testing.T, manifests string) Needs { return needsFor(t, render.Rules{}, manifests) }
+func needsOf(t *testing.T, manifests string) Needs { return needsFor(t, needs.Rules{}, manifests) }
 
-func needsFor(t *testing.T, rules render.Rules, manifests string) Needs {
+func needsFor(t *testing.T, rules needs.Rules, manifests string) Needs {
 	t.Helper()
 	docs, problems := strict.Parse("x.yaml", []byte(manifests))
 	if len(problems) > 0 {
@@ -93,7 +94,7 @@ func TestChecked(t *testing.T) {
 		want      bool
 	}{{3, role, false}, {4, role, true}, {argo.Newest, role, true}, {3, deployment, true}, {4, deployment, true}, {3, hook, false}, {4, hook, false}} {
 		manifests, want := c.manifests, c.want
-		n := needsFor(t, render.Rules{Minor: c.minor}, manifests)
+		n := needsFor(t, needs.Rules{Minor: c.minor}, manifests)
 		e := &lab.Estate{Clusters: []lab.Cluster{{Name: "dev", Provider: lab.ProviderKind}}, Applications: []lab.Generated{{Application: lab.Application{Name: "a", Cluster: "dev"}}}}
 		if Relate(e, map[string]Needs{"a": n}); n.Checked != want || e.Applications[0].Unchecked == want {
 			t.Errorf("3.%d: checked %v, unchecked %v for\n%s", c.minor, n.Checked, e.Applications[0].Unchecked, manifests)
@@ -106,7 +107,7 @@ func TestAdd(t *testing.T) {
 	var n Needs
 	for _, name := range []string{"a", "b"} {
 		docs, _ := strict.Parse("x.yaml", []byte("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: "+name+"}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: "+name+"}\nspec: {paused: true}\n"))
-		n.Add(render.Rules{}, []render.Document{{Node: docs[0]}, {Node: docs[1]}}, "apps", []map[string]string{{}})
+		n.Add(needs.Rules{}, []render.Document{{Node: docs[0]}, {Node: docs[1]}}, "apps", []map[string]string{{}})
 	}
 	var waits []string
 	for _, w := range n.waits {

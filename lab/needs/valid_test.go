@@ -1,9 +1,10 @@
-package render
+package needs
 
 import (
 	"strings"
 	"testing"
 
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -34,7 +35,7 @@ func TestUnappliable(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := Unappliable(Document{Node: docs[0], File: "web.yaml"}, c.options); got != c.want {
+		if got := Unappliable(render.Document{Node: docs[0], File: "web.yaml"}, c.options); got != c.want {
 			t.Errorf("%.100s: %q, want %q", c.text, got, c.want)
 		}
 	}

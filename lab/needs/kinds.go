@@ -1,4 +1,4 @@
-package render
+package needs
 
 import (
 	"regexp"
@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -25,7 +26,7 @@ func Served(gvk schema.GroupVersionKind) (served, own bool) {
 }
 
 // Kinds returns the kinds of objects that Kubernetes does not serve, "Certificate of cert-manager.io/v1", and those that their CustomResourceDefinitions define.
-func Kinds(objects []Document) (foreign, defined []string) {
+func Kinds(objects []render.Document) (foreign, defined []string) {
 	add := func(list *[]string, kind string) {
 		if !slices.Contains(*list, kind) {
 			*list = append(*list, kind)

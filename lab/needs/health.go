@@ -1,4 +1,4 @@
-package render
+package needs
 
 import (
 	_ "embed" // of the table
@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"homelab/lab/argo"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -65,11 +66,8 @@ func (r Rules) hasCheck(group, kind string) bool {
 	return false
 }
 
-// Checked is Rules.Checked of the default.
-func Checked(o Document) bool { return Rules{}.Checked(o) }
-
 // Checked reports whether an Application of which nothing is applied, and that consists of an object, is unhealthy. Since 3.4, that is so whatever the object is.
-func (r Rules) Checked(o Document) bool {
+func (r Rules) Checked(o render.Document) bool {
 	return !IsHook(o) && (r.Minor.Has(4) || slices.Contains(checked, strict.Text(o.Node, "kind")))
 }
 
@@ -114,13 +112,8 @@ func ofClass(name string) string {
 // controls is what sets the status of custom resources of a group.
 func controls(group string) string { return "a controller of " + group }
 
-// Waits is Rules.Waits of the default.
-func Waits(objects []Document, nodes []map[string]string) []Wait {
-	return Rules{}.Waits(objects, nodes)
-}
-
 // Waits returns what objects wait for that a new cluster lacks, with nodes of these labels; nil for unknown ones.
-func (r Rules) Waits(objects []Document, nodes []map[string]string) []Wait {
+func (r Rules) Waits(objects []render.Document, nodes []map[string]string) []Wait {
 	var list []Wait
 	for _, o := range objects {
 		n := o.Node
@@ -162,7 +155,7 @@ func IsLocal(class *yaml.Node) bool {
 }
 
 // claims returns the specs of the claims that an object is or makes.
-func claims(o Document) []*yaml.Node {
+func claims(o render.Document) []*yaml.Node {
 	switch strict.Text(o.Node, "kind") {
 	case "PersistentVolumeClaim":
 		return []*yaml.Node{strict.Get(o.Node, "spec")}
@@ -211,7 +204,7 @@ func groupOf(n *yaml.Node) string {
 }
 
 // Provides returns what objects provide to others that wait for it.
-func Provides(objects []Document) []string {
+func Provides(objects []render.Document) []string {
 	var list []string
 	for _, o := range objects {
 		n := o.Node
@@ -245,7 +238,7 @@ func Provides(objects []Document) []string {
 }
 
 // AlwaysPulled returns the images of objects that nodes pull even if they have them.
-func AlwaysPulled(objects []Document) []string {
+func AlwaysPulled(objects []render.Document) []string {
 	var list []string
 	for _, o := range objects {
 		pod := podOf(o.Node)

@@ -1,4 +1,4 @@
-package render
+package needs
 
 import (
 	"path/filepath"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"homelab/lab/argo"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 	"homelab/lab/upstream"
 )
@@ -22,7 +23,7 @@ func TestChecked(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		o := Document{Node: docs[0]}
+		o := render.Document{Node: docs[0]}
 		if got := [2]bool{Rules{3}.Checked(o), Rules{4}.Checked(o)}; got != want {
 			t.Errorf("%s: %t", manifest, got)
 		}

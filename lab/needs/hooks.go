@@ -1,4 +1,4 @@
-package render
+package needs
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab/argo"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -27,7 +28,7 @@ func hooks(n *yaml.Node) (names []string, is bool) {
 }
 
 // IsHook reports whether an object is a hook.
-func IsHook(o Document) bool {
+func IsHook(o render.Document) bool {
 	_, is := hooks(o.Node)
 	return is
 }
@@ -36,13 +37,13 @@ func IsHook(o Document) bool {
 var applied = []string{"PreSync", "Sync", "PostSync", "pre-install", "pre-upgrade", "post-install", "post-upgrade"}
 
 // Applied reports whether a sync that succeeds applies an object. It does not apply tests of charts, and hooks of failures and deletions.
-func Applied(o Document) bool {
+func Applied(o render.Document) bool {
 	names, is := hooks(o.Node)
 	return !is || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(applied, name) })
 }
 
 // Idle reports whether an object does not need pods: a CronJob, a workload without replicas, and a suspended Job.
-func Idle(o Document) bool {
+func Idle(o render.Document) bool {
 	switch strict.Text(o.Node, "kind") {
 	case "CronJob":
 		return true

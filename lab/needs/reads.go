@@ -1,4 +1,5 @@
-package render
+// Package needs says what objects need, provide and wait for, whatever engine applies them, and what of that a cluster of the lab lacks. It is pure.
+package needs
 
 import (
 	"cmp"
@@ -7,9 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/kustomize/kyaml/openapi"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -38,12 +38,12 @@ func Split(object string) (kind, namespace, name string) {
 var creators = []string{"cluster-admin", "admin", "edit"}
 
 // Reads returns what objects read and create. They are in a namespace unless they name one.
-func Reads(objects []Document, namespace string) Objects {
+func Reads(objects []render.Document, namespace string) Objects {
 	var out Objects
 	for _, o := range objects {
 		for _, n := range strict.Items(o.Node) {
 			kind, in := strict.Text(n, "kind"), namespaceOf(n, namespace)
-			namespaced, _ := Namespaced(Document{Node: n})
+			namespaced, _ := render.Namespaced(render.Document{Node: n})
 			if of := Namespace(in); namespaced && in != "" && !slices.Contains(out.Read, of) {
 				out.Read = append(out.Read, of)
 			}
@@ -57,17 +57,12 @@ func Reads(objects []Document, namespace string) Objects {
 			case "RoleBinding", "ClusterRoleBinding":
 				out.More = out.More || slices.Contains(creators, strict.Text(n, "roleRef", "name"))
 			}
-			if !Idle(Document{Node: n}) {
+			if !Idle(render.Document{Node: n}) {
 				out.pod(podOf(n), in)
 			}
 		}
 	}
 	return out
-}
-
-// Namespaced reports whether objects of a kind are in namespaces, if that is known.
-func Namespaced(o Document) (namespaced, known bool) {
-	return openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: strict.Text(o.Node, "apiVersion"), Kind: strict.Text(o.Node, "kind")})
 }
 
 // mayCreate reports whether a rule of a role permits to create ConfigMaps, Secrets or ServiceAccounts.

@@ -1,4 +1,4 @@
-package render
+package needs
 
 import (
 	"encoding/base64"
@@ -14,13 +14,14 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/argo"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
 const maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it applied
 
 // Unappliable returns why Argo CD fails to apply an object with an Application's sync options, or "".
-func Unappliable(o Document, options []string) string {
+func Unappliable(o render.Document, options []string) string {
 	kind, name := strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")
 	if name == "" {
 		if IsHook(o) {
@@ -44,7 +45,7 @@ func Unappliable(o Document, options []string) string {
 
 // Rejected returns why an API server rejects an object that Flux applies, or "". Flux drops unknown fields of Kubernetes' kinds. Definitions, which are large, are
 // not checked.
-func Rejected(o Document) string {
+func Rejected(o render.Document) string {
 	if strict.Text(o.Node, "kind") == "CustomResourceDefinition" {
 		return ""
 	}
@@ -52,7 +53,7 @@ func Rejected(o Document) string {
 }
 
 // invalid returns why an API server rejects an object of a kind of Kubernetes, or "". fields includes unknown ones.
-func invalid(o Document, fields bool) string {
+func invalid(o render.Document, fields bool) string {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
 	object, err := scheme.Scheme.New(gvk)
 	if served, _ := Served(gvk); !served || err != nil {
@@ -79,9 +80,9 @@ func invalid(o Document, fields bool) string {
 	unknown, err := json.UnmarshalStrict(text, object)
 	switch {
 	case err != nil:
-		return "invalid: " + oneLine(err.Error())
+		return "invalid: " + oneLine(err)
 	case len(unknown) > 0 && fields:
-		return "invalid: " + oneLine(unknown[0].Error())
+		return "invalid: " + oneLine(unknown[0])
 	}
 	return ""
 }
@@ -97,3 +98,5 @@ func size(n *yaml.Node) int {
 	}
 	return total
 }
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
