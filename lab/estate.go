@@ -30,23 +30,15 @@ type Generated struct {
 	Others []string   // chart and Git repositories that are not the lab's
 	Pulls  []string   // images that lab does not have
 	Needs  []string   // applications that it depends on
-	Kinds  []Need     // kinds of its objects, and of volumes, which neither Kubernetes nor manifests define
-	Waits  []Need     // what its objects wait for until they are healthy
+	Lacks  []Need     // what its objects need of other applications
+	Shared []Share    // objects that others have, too
 
-	Reads   []string // required "Namespace NAME", "Secret NAMESPACE/NAME" and others, as in needs.Objects
-	Creates []string // as in Reads
-	More    bool     // may create others, too
-	Shared  []Share  // objects that others have, too
-	Opaque  bool     // its content is unknown
-
-	Folder    string   // synced folder that it is in; empty if Wave does not matter
-	Wave      int      // of Argo CD, in Folder
-	Blocks    bool     // if left out, later waves do not start
-	Unsynced  bool     // if left out, nothing of it exists
-	Unchecked bool     // without its objects, Argo CD still considers it healthy
-	Drifts    bool     // if left out, it works, but is not in sync
-	Held      bool     // left out by the estate itself: synced manually, or suspended
-	Syncs     []string // folders like Folder that it syncs
+	Folder string   // synced folder that it is in; empty if Wave does not matter
+	Wave   int      // of Argo CD, in Folder
+	Syncs  []string // folders like Folder that it syncs
+	State  State    // if left out
+	Blocks bool     // if left out, later waves do not start
+	Held   bool     // left out by the estate itself: synced manually, or suspended
 
 	Set      string // ApplicationSet that reports an error for it; empty for none
 	Replaces bool   // would replace the lab's engine, which must not sync it
@@ -55,12 +47,24 @@ type Generated struct {
 // SetName returns how an ApplicationSet is named among applications that are left out.
 func SetName(name string) string { return "ApplicationSet " + name }
 
+// State is how far an engine gets with an application that lab does not wait for.
+type State string
+
+// The states.
+const (
+	Unready State = ""       // it is applied, but never healthy
+	Absent  State = "absent" // nothing of it exists
+	Drifts  State = "drifts" // it works, but is never in sync
+)
+
 // Need is something that an application needs and others may provide.
 type Need struct {
-	Why string   // reason for leaving out the application if all of By are
-	By  []string // applications that may provide it
+	Why    string   // reason for leaving out the application if none of these provides it
+	By     []string // applications that may provide it while they work
+	Synced []string // applications that provide it once the engine has applied them
 
-	Exists bool // Argo CD need only have synced one of By
+	State  State // of the application if none does
+	Blocks bool  // likewise
 }
 
 // Share is an object of an application that another has, too.

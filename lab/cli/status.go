@@ -9,7 +9,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/cluster"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 	"homelab/lab/trust"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -45,7 +45,7 @@ func (p *program) status(ctx context.Context, ws *workspace.Workspace, check boo
 	if err != nil {
 		return err
 	}
-	leftout.Mark(l.core.Estate, gone)
+	needs.Mark(l.core.Estate, gone)
 	st, err := l.core.Status(ctx)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
 	"homelab/lab/supply"
@@ -89,7 +89,7 @@ func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (
 	if err != nil {
 		return parts{}, err
 	}
-	leftout.Mark(est, gone)
+	needs.Mark(est, gone)
 	with := parts{estate: est, supply: s}
 	return with, with.choose(ctx)
 }

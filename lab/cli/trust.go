@@ -7,7 +7,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/cluster"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 	"homelab/lab/supply"
 	"homelab/lab/trust"
 	"homelab/lab/ui"
@@ -71,7 +71,7 @@ func unavailable(ctx context.Context, ws *workspace.Workspace, est *lab.Estate) 
 	}
 	var ask []string
 	out := map[string]error{}
-	for _, address := range leftout.Others(est) {
+	for _, address := range needs.Others(est) {
 		if t := trust.HostOf(address); t.What != "" && est.Dir != "" && !agreed.Has(t) {
 			out[address] = errors.New("its host is not contacted until the estate is trusted")
 			continue

@@ -11,7 +11,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
 	"homelab/lab/estate"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 	"homelab/lab/plan"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -103,7 +103,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	if err := leftout.Refuse(est, leftout.Mark(est, gone)); o.strict && err != nil {
+	if err := needs.Refuse(est, needs.Mark(est, gone)); o.strict && err != nil {
 		return err
 	}
 	if o.dryRun {

@@ -15,7 +15,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/draft"
 	"homelab/lab/estate"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 )
 
 // Each testdata/NAME.txtar has "repositories", a list of addresses and folders, the folders' files, and "want", the
@@ -87,10 +87,10 @@ func TestNew(t *testing.T) {
 					got += fmt.Sprintf("# note %s\n", n)
 				}
 				silent := map[string]error{}
-				for _, url := range leftout.Others(e) {
+				for _, url := range needs.Others(e) {
 					silent[url] = errors.New("silent")
 				}
-				leftout.Mark(e, silent)
+				needs.Mark(e, silent)
 				for _, a := range e.Applications {
 					if a.LeftOut != "" {
 						got += fmt.Sprintf("# left out %s: %s\n", a.Name, a.LeftOut)

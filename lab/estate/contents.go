@@ -9,7 +9,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
-	"homelab/lab/estate/leftout"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -48,7 +47,7 @@ func (l *loader) unsyncedRoots() {
 		l.note(lab.Position{File: lab.RootFile, Line: 1}, within(t.repo, t.dir)+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
 		for i := range l.estate.Applications {
 			if g := &l.estate.Applications[i]; g.Folder == t.key() {
-				leftout.Unsynced(g, "below the root, which cannot be synced")
+				needs.Unsynced(g, "below the root, which cannot be synced")
 			}
 		}
 	}

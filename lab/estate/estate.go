@@ -17,9 +17,9 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/desired"
 	"homelab/lab/estate/document"
-	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/mount"
 	"homelab/lab/estate/project"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -95,8 +95,8 @@ func readAll(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	l.unusedEnvironments()
 	l.ports()
 	l.unsyncedRoots()
-	leftout.Relate(l.estate, l.needs)
-	leftout.Settle(l.estate)
+	l.relate()
+	needs.Settle(l.estate)
 	l.servers()
 	l.notePulls()
 	if l.haveChart != nil {
@@ -114,7 +114,7 @@ func readAll(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
-	l.needs, l.charts, l.resolve = map[string]leftout.Needs{}, map[lab.ChartUse]openedChart{}, l.mounted.File
+	l.units, l.charts, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
 }
@@ -203,7 +203,7 @@ type loader struct {
 	unsure   bool                    // unknown sources may contain more
 
 	held       map[tree]contents
-	needs      map[string]leftout.Needs // by Application
+	units      map[string]needs.Unit // by Application, for Argo CD
 	roots      []tree
 	renderings map[string]rendering
 	apps       []desired.App

@@ -314,7 +314,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	}
 	g.Needs = append(g.Needs, namesOf(x, app.Needs)...)
 	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
-		g.Kinds = append(g.Kinds, lab.Need{Why: u.Why, By: namesOf(x, u.By)})
+		g.Lacks = append(g.Lacks, needOf(x, "", u))
 	}
 	l.runningImages(&g, app.Objects)
 	c, _ := l.estate.Cluster(app.Cluster)

@@ -8,7 +8,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate/document"
-	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
@@ -37,32 +36,19 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 		objects = slices.DeleteFunc(objects, func(o render.Document) bool { return !needs.Applied(o) })
 	}
 	l.runningImages(g, objects)
-	for _, u := range x.Undefined(app, r, objects) {
-		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
+	c, _ := l.estate.Cluster(g.Cluster)
+	kinds, waits := x.Lacks(app, r, objects, document.Nodes(c))
+	if r.Unawaited || c.Provider == lab.ProviderExisting {
+		waits = nil
 	}
-	if c, _ := l.estate.Cluster(g.Cluster); !r.Unawaited && c.Provider != lab.ProviderExisting {
-		for _, u := range x.Unready(app, r, objects, document.Nodes(c)) {
-			g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " " + u.Why, By: namesOf(x, u.By)})
-		}
+	for _, u := range append(kinds, waits...) {
+		g.Lacks = append(g.Lacks, needOf(x, "HelmRelease "+r.Name+" ", u))
 	}
-	of := needs.Reads(objects, r.TargetNamespace)
-	if of.More || r.Unawaited {
-		return
-	}
-	for _, object := range of.Read {
-		kind, namespace, name := needs.Split(object)
-		if kind == "Namespace" || namespace == flux.Namespace || slices.Contains(of.Created, object) || x.Has(fluxset.Read{Kind: kind, Namespace: namespace, Name: name, Cluster: r.Remote}) {
-			continue
-		}
-		var by []string
-		for _, other := range slices.Concat(x.Applications, x.Roots) {
-			other.Releases = slices.DeleteFunc(slices.Clone(other.Releases), func(o fluxset.Release) bool { return o.At == r.At })
-			if w.MayCreate(other, r.Remote, kind, namespace) {
-				by = append(by, other.Key())
-			}
-		}
-		g.Kinds = append(g.Kinds, lab.Need{Why: "HelmRelease " + r.Name + " needs " + object + ", which nothing available creates", By: namesOf(x, by)})
-	}
+}
+
+// needOf returns what an application lacks.
+func needOf(x fluxset.Expansion, who string, u fluxset.Undefined) lab.Need {
+	return lab.Need{Why: who + u.Why, By: namesOf(x, u.By), State: lab.Absent}
 }
 
 // namesOf returns the names of applications, by their keys.

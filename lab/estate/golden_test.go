@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
-	"homelab/lab/estate/leftout"
 	"homelab/lab/golden"
+	"homelab/lab/needs"
 )
 
 // Each testdata/estates/NAME.txtar has an estate, which may mount its own folders, and in want what Load makes of it or its problems. Lines above the files say
@@ -61,9 +61,9 @@ func outline(t *testing.T, files fstest.MapFS, unavailable map[string]error, opt
 		}
 		all = map[string]any{
 			"addons": e.Addons, "applications": before, "possible": e.Possible, "unknown": e.UnknownSets, "waves": e.Waves, "repositories": repositories, "selected": selected,
-			"clusters": clusters, "kinds": kinds, "environments": e.Environments, "others": leftout.Others(e),
+			"clusters": clusters, "kinds": kinds, "environments": e.Environments, "others": needs.Others(e),
 		}
-		all["unavailable"] = leftout.Mark(e, unavailable)
+		all["unavailable"] = needs.Mark(e, unavailable)
 		var left []string
 		for _, a := range e.Applications {
 			if a.LeftOut != "" {

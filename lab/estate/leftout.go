@@ -9,7 +9,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 	"homelab/lab/render"
 )
 
@@ -20,21 +20,21 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 	l.writesBack(app.Metadata.Annotations[argo.WriteBackMethod])
 	switch {
 	case above != "":
-		leftout.Unsynced(g, "below "+above+", which is synced manually")
+		needs.Unsynced(g, "below "+above+", which is synced manually")
 		g.Held = true
 	case l.replaces(app):
 		g.LeftOut, g.Replaces = replacesEngine, true
 	case hasPlugin(app):
-		leftout.Unsynced(g, "rendered by a plugin, which the lab's engine does not have")
+		needs.Unsynced(g, "rendered by a plugin, which the lab's engine does not have")
 	case !app.Spec.Automated():
-		leftout.Unsynced(g, manually)
+		needs.Unsynced(g, manually)
 		g.Blocks, g.Held = true, true
 	case app.Spec.Destination.Namespace != "" && len(validation.IsDNS1123Label(app.Spec.Destination.Namespace)) > 0:
-		leftout.Unsynced(g, fmt.Sprintf("there can be no namespace %q", app.Spec.Destination.Namespace))
+		needs.Unsynced(g, fmt.Sprintf("there can be no namespace %q", app.Spec.Destination.Namespace))
 		g.Blocks = true
 	default:
 		if why := l.forbidden(app, g.Cluster); why != "" {
-			leftout.Unsynced(g, why)
+			needs.Unsynced(g, why)
 			g.Blocks = true
 		}
 	}
@@ -60,7 +60,7 @@ func (l *loader) second(name, owner string, at lab.Position) {
 
 // addLeftOut adds an Application without a cluster of the estate.
 func (l *loader) addLeftOut(w wave, g lab.Generated) {
-	g.Cluster, g.Blocks, g.Unsynced = l.estate.Hub().Name, true, true
+	g.Cluster, g.Blocks, g.State = l.estate.Hub().Name, true, lab.Absent
 	w.place(&g)
 	l.estate.Applications = append(l.estate.Applications, g)
 }

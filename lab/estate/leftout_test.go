@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 )
 
 func TestLeaveOut(t *testing.T) {
@@ -41,13 +41,13 @@ spec:
 	if err != nil {
 		t.Fatal(errors.Unwrap(err))
 	}
-	if got := leftout.Others(e); len(got) != 2 || got[0] != "ghcr.io/kro-run/kro" || got[1] != "https://git.example.com/more.git" {
+	if got := needs.Others(e); len(got) != 2 || got[0] != "ghcr.io/kro-run/kro" || got[1] != "https://git.example.com/more.git" {
 		t.Errorf("others %q", got)
 	}
-	if ps := leftout.Mark(e, nil); len(ps) > 0 {
+	if ps := needs.Mark(e, nil); len(ps) > 0 {
 		t.Errorf("all reachable, but %v", ps)
 	}
-	ps := leftout.Mark(e, map[string]error{"ghcr.io/kro-run/kro": errors.New("ghcr.io does not answer")})
+	ps := needs.Mark(e, map[string]error{"ghcr.io/kro-run/kro": errors.New("ghcr.io does not answer")})
 	if want := "addons/kro/applicationset.yaml:7:22: ghcr.io/kro-run/kro is unavailable: ghcr.io does not answer: needed by dev-kro"; len(ps) != 1 || ps[0].String() != want {
 		t.Errorf("%v, want %s", ps, want)
 	}
@@ -58,7 +58,7 @@ spec:
 	}
 	// A mounted repository under an address that its mirror lacks.
 	e.Repositories = []lab.Repository{{URL: "git@git.example.com:more.git", Dir: "../more"}}
-	ps = leftout.Mark(e, map[string]error{"https://git.example.com/more.git": errors.New("no key")})
+	ps = needs.Mark(e, map[string]error{"https://git.example.com/more.git": errors.New("no key")})
 	if len(ps) != 1 || !strings.Contains(ps[0].String(), "no key; the mirror of ../more is served as https://git.example.com/more: needed by") {
 		t.Errorf("%v", ps)
 	}
@@ -187,7 +187,7 @@ spec:
 		if err != nil {
 			t.Fatal(errors.Unwrap(err))
 		}
-		leftout.Mark(e, nil)
+		needs.Mark(e, nil)
 		var got []string
 		for _, a := range e.Applications {
 			if a.Name == "above" || a.Name == "below" {

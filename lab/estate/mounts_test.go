@@ -13,7 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 )
 
 // foreignEstate is an estate next to a repository without lab's files.
@@ -135,7 +135,7 @@ func TestLoadMountedRepository(t *testing.T) {
 	if want := []string{"api-dev gold", "cert-manager-dev cert-manager", "web-dev gold"}; !slices.Equal(names, want) {
 		t.Errorf("applications %q, want %q", names, want)
 	}
-	if got := leftout.Others(e); !slices.Equal(got, []string{"https://charts.jetstack.io"}) {
+	if got := needs.Others(e); !slices.Equal(got, []string{"https://charts.jetstack.io"}) {
 		t.Errorf("others %q", got)
 	}
 	a, _ := e.Addon("cert-manager")
@@ -175,8 +175,8 @@ func TestLoadMountedOverSSH(t *testing.T) {
 		if r := e.Repositories[0]; !r.Written || !slices.Equal(r.SSH, want) {
 			t.Errorf("%s: written %v, over SSH %q", written, r.Written, r.SSH)
 		}
-		if got := slices.Contains(leftout.Others(e), written); got != (written == other) {
-			t.Errorf("%s: others %q", written, leftout.Others(e))
+		if got := slices.Contains(needs.Others(e), written); got != (written == other) {
+			t.Errorf("%s: others %q", written, needs.Others(e))
 		}
 	}
 }

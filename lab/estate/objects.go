@@ -12,7 +12,6 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/estate/document"
-	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/project"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
@@ -23,24 +22,24 @@ import (
 // sealed is a kind that only the cluster whose controller has the key can decrypt.
 const sealed = "SealedSecret of bitnami.com/v1alpha1"
 
-// sourceObjects records what the objects in an Application's source need and provide: images, unless it leads to other Applications, kinds, objects, and what they wait for.
+// sourceObjects records what the objects in an Application's source are: images, unless it leads to other Applications, and what they need and provide.
 func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
 	if l.component == nil || source.Chart == "" && source.Path == "" {
 		return
 	}
-	n := l.needs[g.Name]
-	defer func() { l.needs[g.Name] = n }()
-	created := ""
+	c, _ := l.estate.Cluster(g.Cluster)
+	u := l.units[g.Name]
+	u.Namespace, u.Nodes = app.Spec.Destination.Namespace, document.Nodes(c)
+	defer func() { l.units[g.Name] = u }()
 	if app.Spec.CreatesNamespace() {
-		created = needs.Namespace(app.Spec.Destination.Namespace)
-		g.Creates = appendNew(g.Creates, created)
+		u.Has = append(u.Has, needs.Namespace(u.Namespace))
 	}
 	if !ours || source.Chart != "" {
-		g.Opaque, n.Checked = true, true
-		n.Opaque = n.Opaque || source.RepoURL != l.inputs().ChartRepoURL
+		if all := source.RepoURL != l.inputs().ChartRepoURL; all || u.May == nil {
+			u.May = func(n needs.Need) bool { return all || n.Sort <= needs.Exists }
+		}
 		return
 	}
-	c, _ := l.estate.Cluster(g.Cluster)
 	from := l.sourceOf(l.tree(r, source.TargetRevision), app, source)
 	from.KubeVersion = kubeVersion(c)
 	all, err := l.objects(from)
@@ -50,10 +49,10 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		if plain {
 			why = known.String()
 		}
-		leftout.Unsynced(g, "it cannot be rendered: "+why)
+		needs.Unsynced(g, "it cannot be rendered: "+why)
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
-	n.Add(needs.Rules{Minor: MinorOf(l.estate)}, objects, app.Spec.Destination.Namespace, document.Nodes(c))
+	u.Objects = append(u.Objects, objects...)
 	if !g.Leads {
 		l.objectImages(g, objects)
 	}
@@ -61,29 +60,43 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
 	}
 	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
-		leftout.Unsynced(g, objects[i].File+" is encrypted")
+		needs.Unsynced(g, objects[i].File+" is encrypted")
 		g.Blocks = true
 	}
-	l.unappliable(g, app, objects, n.Checked)
-	of := needs.Reads(objects, app.Spec.Destination.Namespace)
-	present := []string{created}
-	for _, name := range Namespaces(l.estate, g.Cluster) {
-		present = append(present, needs.Namespace(name))
-	}
-	accounts := "ServiceAccount " + NamespaceOf(l.estate) + "/" // may be the engine's
-	of.Read = slices.DeleteFunc(of.Read, func(object string) bool {
-		return slices.Contains(present, object) || strings.HasPrefix(object, accounts)
-	})
-	g.Reads, g.Creates, g.More = append(g.Reads, of.Read...), append(g.Creates, of.Created...), g.More || of.More
+	l.unappliable(g, app, objects, l.checks(u))
 	if len(all) == 0 && err != nil {
-		g.Opaque, n.Opaque = true, true
+		u.May = func(needs.Need) bool { return true }
+	}
+}
+
+// checks reports whether an Application of which nothing is applied is unhealthy.
+func (l *loader) checks(u needs.Unit) bool { return needs.ArgoCD(MinorOf(l.estate)).Checks(u) }
+
+// relate records what Applications need of one another. Clusters that lab does not create may have anything.
+func (l *loader) relate() {
+	var clusters []needs.Unit
+	for _, c := range l.estate.Clusters {
+		if c.Provider != lab.ProviderKind {
+			continue
+		}
+		own := needs.Unit{Cluster: c.Name, May: func(n needs.Need) bool {
+			return n.Sort == needs.Exists && strings.HasPrefix(n.What, "ServiceAccount "+NamespaceOf(l.estate)+"/") || // may be the engine's
+				n.Sort == needs.Served && c.Role == lab.RoleHub && needs.IsEngines(n.What)
+		}}
+		for _, name := range Namespaces(l.estate, c.Name) {
+			own.Has = append(own.Has, needs.Namespace(name))
+		}
+		clusters = append(clusters, own)
+	}
+	if !l.isFlux() {
+		needs.Relate(l.estate, needs.ArgoCD(MinorOf(l.estate)), l.units, clusters)
 	}
 }
 
 // objectImages records the images without which an Application is not healthy, and those that nodes always pull.
 func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
 	l.runningImages(g, objects)
-	for _, ref := range needs.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), needs.Idle)) {
+	for _, ref := range needs.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), idle)) {
 		g.Pulls = appendNew(g.Pulls, ref)
 	}
 }
@@ -93,13 +106,15 @@ func (l *loader) runningImages(g *lab.Generated, objects []render.Document) {
 	if l.component == nil {
 		return
 	}
-	l.images(g, fluxset.Images(slices.DeleteFunc(slices.Clone(objects), needs.Idle)))
-	for _, ref := range fluxset.Images(objects) {
+	l.images(g, needs.Images(slices.DeleteFunc(slices.Clone(objects), idle)))
+	for _, ref := range needs.Images(objects) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
 		}
 	}
 }
+
+func idle(o render.Document) bool { return needs.Idle(o.Node) }
 
 // unappliable leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
 func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []render.Document, checked bool) {
@@ -110,10 +125,10 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	for _, o := range objects {
 		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
 		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o.Node)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
-			why = cmp.Or(why, objectName(o)+" has no namespace, and neither has its destination")
+			why = cmp.Or(why, needs.Title(o.Node)+" has no namespace, and neither has its destination")
 		}
 		if why != "" {
-			leftout.Unsynced(g, why)
+			needs.Unsynced(g, why)
 			g.Blocks = g.Blocks || checked
 			return
 		}
@@ -121,7 +136,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	for _, o := range objects {
 		why := needs.Unappliable(o, options)
 		if problems := l.rejectedObject(o); why == "" && len(problems) > 0 {
-			why = objectName(o) + " is rejected: " + problems[0].Message
+			why = needs.Title(o.Node) + " is rejected: " + problems[0].Message
 		}
 		if why != "" {
 			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
@@ -130,13 +145,9 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	}
 	for _, o := range objects {
 		if field := l.dropped(o); field != "" && g.LeftOut == "" {
-			g.LeftOut, g.Drifts = objectName(o)+" has the unknown field "+field+", which is dropped: never in sync", true
+			g.LeftOut, g.State = needs.Title(o.Node)+" has the unknown field "+field+", which is dropped: never in sync", lab.Drifts
 		}
 	}
-}
-
-func objectName(o render.Document) string {
-	return strict.Text(o.Node, "kind") + " " + strict.Text(o.Node, "metadata", "name")
 }
 
 // ofEngine reports whether an object is Argo CD's.

@@ -12,8 +12,8 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/estate/leftout"
 	"homelab/lab/estate/project"
+	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
 
@@ -31,7 +31,7 @@ func (l *loader) project(t tree, file string, doc *yaml.Node) {
 // precedes leaves out an Application in an earlier sync wave than its project: it keeps the project's wave from starting.
 func (l *loader) precedes(g *lab.Generated, app *appset.Template) {
 	if p := l.projects[app.Spec.Project]; p.Project != nil && p.wave.tree != (tree{}) && p.wave.tree.key() == g.Folder && p.wave.number > g.Wave {
-		leftout.Unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
+		needs.Unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
 		g.Blocks = true
 	}
 }

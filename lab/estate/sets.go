@@ -17,7 +17,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 )
 
 // NamespaceOf returns the namespace of the estate's engine.
@@ -240,7 +240,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	g.Leads = l.leads(&app.Template)
 	l.leaveOut(&g, &app.Template, s.manual)
 	if why := notRolled(s.strategy, app.Metadata.Labels); why != "" && l.estate.Waves {
-		leftout.Unsynced(&g, why)
+		needs.Unsynced(&g, why)
 	}
 	for _, t := range l.trees(&app.Template, "") {
 		g.Syncs = append(g.Syncs, t.key())
@@ -251,7 +251,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	for i, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
 		if why := l.badPath(r, ours, source); why != "" {
-			leftout.Unsynced(&g, why)
+			needs.Unsynced(&g, why)
 			if source.Path == "" {
 				continue
 			}
@@ -295,7 +295,7 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 	l.fetches(g, r, ours, source)
 	l.sourceObjects(g, app, r, ours, source)
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
-		leftout.Unsynced(g, why)
+		needs.Unsynced(g, why)
 	}
 	return r, ours
 }
@@ -339,11 +339,11 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 			if l.isOwn(app.at.File) && source.Path != "" {
 				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
 			}
-			leftout.Unsynced(&g, why)
+			needs.Unsynced(&g, why)
 		}
 	}
 	if g.LeftOut == manually && l.component != nil {
-		g.Blocks = l.needs[name].Checked
+		g.Blocks = l.checks(l.units[name])
 	}
 	l.want(&g, app.Template, func(int, []string) []lab.Position { return []lab.Position{app.at} })
 	l.estate.Applications = append(l.estate.Applications, g)

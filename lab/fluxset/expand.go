@@ -138,8 +138,8 @@ type Expansion struct {
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
 
-	data     map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
-	definers definers
+	data   map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	supply supply
 }
 
 // Has reports whether an application applies a ConfigMap, Secret or ServiceAccount.

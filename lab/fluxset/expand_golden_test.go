@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab/flux"
 	"homelab/lab/golden"
+	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
 
@@ -79,7 +80,7 @@ func described(t *testing.T, x Expansion) string {
 			for _, o := range a.Objects {
 				objects = append(objects, fmt.Sprintf("%s %s %s: %s:%d", strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"), key(o.Node), o.File, o.Line))
 			}
-			images := a.Images()
+			images := needs.Images(a.Objects)
 			a.Objects = nil
 			out = append(out, map[string]any{"application": a, "objects": objects, "images": images})
 		}

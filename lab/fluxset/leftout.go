@@ -9,6 +9,8 @@ import (
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"go.yaml.in/yaml/v3"
+
+	"homelab/lab/needs"
 )
 
 // stall leaves out an application that Flux cannot apply. The first reason counts.
@@ -133,7 +135,7 @@ func (s steps) awaited(a *Application) []need {
 			list = append(list, need{step{key, ready}, "waits for"})
 		case o.group == helmv2.GroupVersion.Group:
 			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})
-		case !a.waitsForAll && a.mounted && !isFlux(o.group):
+		case !a.waitsForAll && a.mounted && !needs.IsFlux(o.group):
 			if maker, known := s.maker(a, o); known {
 				list = append(list, need{step{maker, installed}, "waits for " + o.kind + " " + o.name})
 			}

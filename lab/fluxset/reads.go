@@ -283,29 +283,3 @@ func dataOf(n *yaml.Node) map[string]string {
 	each("stringData", plain)
 	return data
 }
-
-// Images returns the images in an application's manifests.
-func (a Application) Images() []string { return Images(a.Objects) }
-
-// Images returns the images in manifests.
-func Images(objects []render.Document) []string {
-	var list []string
-	for _, o := range objects {
-		spec := strict.Get(o.Node, "spec")
-		for _, keys := range [][]any{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
-			pod := strict.Get(spec, keys...)
-			for _, of := range []string{"initContainers", "containers"} {
-				containers := strict.Get(pod, of)
-				if containers == nil || containers.Kind != yaml.SequenceNode {
-					continue
-				}
-				for _, c := range containers.Content {
-					if ref := strict.Text(c, "image"); ref != "" && !slices.Contains(list, ref) {
-						list = append(list, ref)
-					}
-				}
-			}
-		}
-	}
-	return list
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
 
@@ -194,7 +195,7 @@ spec: {containers: [{name: a, image: example.com/pod:1}, {name: none}]}
 	if len(x.Applications) != 1 {
 		t.Fatal(x)
 	}
-	got := x.Applications[0].Images()
+	got := needs.Images(x.Applications[0].Objects)
 	slices.Sort(got)
 	if want := []string{"example.com/init:1", "example.com/job:1", "example.com/pod:1", "example.com/web:1"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)

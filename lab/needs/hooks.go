@@ -28,8 +28,8 @@ func hooks(n *yaml.Node) (names []string, is bool) {
 }
 
 // IsHook reports whether an object is a hook.
-func IsHook(o render.Document) bool {
-	_, is := hooks(o.Node)
+func IsHook(n *yaml.Node) bool {
+	_, is := hooks(n)
 	return is
 }
 
@@ -43,14 +43,14 @@ func Applied(o render.Document) bool {
 }
 
 // Idle reports whether an object does not need pods: a CronJob, a workload without replicas, and a suspended Job.
-func Idle(o render.Document) bool {
-	switch strict.Text(o.Node, "kind") {
+func Idle(n *yaml.Node) bool {
+	switch strict.Text(n, "kind") {
 	case "CronJob":
 		return true
 	case "Deployment", "ReplicaSet", "StatefulSet":
-		return strict.Text(o.Node, "spec", "replicas") == "0"
+		return strict.Text(n, "spec", "replicas") == "0"
 	case "Job":
-		return strict.Text(o.Node, "spec", "suspend") == "true"
+		return strict.Text(n, "spec", "suspend") == "true"
 	}
 	return false
 }

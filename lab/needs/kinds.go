@@ -2,7 +2,6 @@ package needs
 
 import (
 	"regexp"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -17,8 +16,8 @@ var furtherGroups = map[string]string{"apiextensions.k8s.io": "v1", "apiregistra
 // stable matches the versions that Kubernetes serves by default: https://kubernetes.io/docs/reference/using-api/deprecation-policy/
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
-// Served reports whether Kubernetes serves a kind by default, and whether its group is one of Kubernetes'.
-func Served(gvk schema.GroupVersionKind) (served, own bool) {
+// Serves reports whether Kubernetes serves a kind by default, and whether its group is one of Kubernetes'.
+func Serves(gvk schema.GroupVersionKind) (served, own bool) {
 	if version, further := furtherGroups[gvk.Group]; further {
 		return version == gvk.Version, true
 	}
@@ -27,34 +26,15 @@ func Served(gvk schema.GroupVersionKind) (served, own bool) {
 
 // Kinds returns the kinds of objects that Kubernetes does not serve, "Certificate of cert-manager.io/v1", and those that their CustomResourceDefinitions define.
 func Kinds(objects []render.Document) (foreign, defined []string) {
-	add := func(list *[]string, kind string) {
-		if !slices.Contains(*list, kind) {
-			*list = append(*list, kind)
-		}
-	}
 	for _, o := range objects {
 		for _, n := range strict.Items(o.Node) {
-			kind, version := strict.Text(n, "kind"), strict.Text(n, "apiVersion")
-			if kind == "" || version == "" {
-				continue
+			for _, need := range served(n) {
+				foreign = appendNew(foreign, need.What)
 			}
-			if served, _ := Served(schema.FromAPIVersionAndKind(version, kind)); !served {
-				add(&foreign, kind+" of "+version)
-			}
-			versions := strict.Get(n, "spec", "versions")
-			if kind != "CustomResourceDefinition" || versions == nil {
-				continue
-			}
-			for _, v := range versions.Content {
-				add(&defined, strict.Text(n, "spec", "names", "kind")+" of "+strict.Text(n, "spec", "group")+"/"+strict.Text(v, "name"))
+			if strict.Text(n, "kind") == "CustomResourceDefinition" {
+				defined = append(defined, defines(n)...)
 			}
 		}
 	}
 	return foreign, defined
 }
-
-// ofEngine are the kinds that only a cluster with Argo CD has.
-var ofEngine = []string{"Application of argoproj.io/v1alpha1", "ApplicationSet of argoproj.io/v1alpha1", "AppProject of argoproj.io/v1alpha1"}
-
-// IsEngines reports whether a kind, as Kinds returns it, is Argo CD's.
-func IsEngines(kind string) bool { return slices.Contains(ofEngine, kind) }

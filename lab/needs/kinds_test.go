@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestServed(t *testing.T) {
+func TestServes(t *testing.T) {
 	for of, want := range map[schema.GroupVersionKind][2]bool{
 		{Version: "v1", Kind: "ConfigMap"}:                                                         {true, true},
 		{Group: "apps", Version: "v1", Kind: "Deployment"}:                                         {true, true},
@@ -23,7 +23,7 @@ func TestServed(t *testing.T) {
 		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3", Kind: "FlowSchema"}:            {false, true},
 		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "PriorityLevelConfiguration"}: {true, true},
 	} {
-		if served, own := Served(of); served != want[0] || own != want[1] {
+		if served, own := Serves(of); served != want[0] || own != want[1] {
 			t.Errorf("%s: %t, %t, want %v", of, served, own, want)
 		}
 	}

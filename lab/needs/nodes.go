@@ -13,14 +13,13 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
 // Unplaced returns what the pods of a workload require of nodes with these labels and do not find, such as "a node with disk=ssd", or "". A DaemonSet requires no node.
 func Unplaced(object *yaml.Node, nodes []map[string]string) string {
 	spec := podOf(object)
-	if spec == nil || nodes == nil || strict.Text(object, "kind") == "DaemonSet" || Idle(render.Document{Node: object}) ||
+	if spec == nil || nodes == nil || strict.Text(object, "kind") == "DaemonSet" || Idle(object) ||
 		strict.Get(spec, "nodeSelector") == nil && strict.Get(spec, "affinity") == nil && strict.Get(spec, "topologySpreadConstraints") == nil {
 		return ""
 	}

@@ -1,8 +1,6 @@
-// Package needs says what objects need, provide and wait for, whatever engine applies them, and what of that a cluster of the lab lacks. It is pure.
 package needs
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -13,18 +11,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// Objects are what objects of a folder need by name, and of these what it creates: "Namespace NAME", "PriorityClass NAME", "RuntimeClass NAME", and "KIND NAMESPACE/NAME" of ConfigMaps,
-// Secrets, ServiceAccounts and PersistentVolumeClaims.
-type Objects struct {
-	Read    []string // those without which objects cannot be created, or workloads do not start
-	Created []string
-	More    bool // its workloads may create others
-}
-
-// Namespace returns a namespace as Objects names it.
+// Namespace returns a namespace as in Provides.
 func Namespace(name string) string { return "Namespace " + name }
 
-// Split returns the parts of an object's name as Objects has it. The namespace may be empty.
+// Split returns the parts of an object's name as in Provides. The namespace may be empty.
 func Split(object string) (kind, namespace, name string) {
 	kind, rest, _ := strings.Cut(object, " ")
 	namespace, name, namespaced := strings.Cut(rest, "/")
@@ -34,69 +24,36 @@ func Split(object string) (kind, namespace, name string) {
 	return kind, namespace, name
 }
 
-// creators are built-in roles that may create Secrets.
-var creators = []string{"cluster-admin", "admin", "edit"}
-
-// Reads returns what objects read and create. They are in a namespace unless they name one.
-func Reads(objects []render.Document, namespace string) Objects {
-	var out Objects
-	for _, o := range objects {
-		for _, n := range strict.Items(o.Node) {
-			kind, in := strict.Text(n, "kind"), namespaceOf(n, namespace)
-			namespaced, _ := render.Namespaced(render.Document{Node: n})
-			if of := Namespace(in); namespaced && in != "" && !slices.Contains(out.Read, of) {
-				out.Read = append(out.Read, of)
-			}
-			switch kind {
-			case "Namespace", "PriorityClass", "RuntimeClass":
-				out.Created = append(out.Created, kind+" "+strict.Text(n, "metadata", "name"))
-			case "ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim":
-				out.Created = append(out.Created, kind+" "+in+"/"+strict.Text(n, "metadata", "name"))
-			case "Role", "ClusterRole":
-				out.More = out.More || slices.ContainsFunc(sequence(n, "rules"), mayCreate)
-			case "RoleBinding", "ClusterRoleBinding":
-				out.More = out.More || slices.Contains(creators, strict.Text(n, "roleRef", "name"))
-			}
-			if !Idle(render.Document{Node: n}) {
-				out.pod(podOf(n), in)
-			}
-		}
+// Reads returns what an object refers to, and without which it cannot be created or its pods do not start, as in Provides. It is in a namespace unless it names one.
+func Reads(n *yaml.Node, namespace string) []string {
+	var list []string
+	in := namespaceOf(n, namespace)
+	if namespaced, _ := render.Namespaced(render.Document{Node: n}); namespaced && in != "" {
+		list = append(list, Namespace(in))
 	}
-	return out
-}
-
-// mayCreate reports whether a rule of a role permits to create ConfigMaps, Secrets or ServiceAccounts.
-func mayCreate(rule *yaml.Node) bool {
-	return permits(rule, []string{"create"}, "secrets", "configmaps", "serviceaccounts")
-}
-
-// permits reports whether a rule of a role permits a verb on a resource.
-func permits(rule *yaml.Node, verbs []string, resources ...string) bool {
-	has := func(key string, values []string) bool {
-		return slices.ContainsFunc(sequence(rule, key), func(n *yaml.Node) bool { return n.Value == "*" || slices.Contains(values, n.Value) })
+	if !Idle(n) {
+		list = append(list, podReads(podOf(n), in)...)
 	}
-	return has("resources", resources) && has("verbs", verbs)
+	return list
 }
 
-func namespaceOf(n *yaml.Node, otherwise string) string {
-	return cmp.Or(strict.Text(n, "metadata", "namespace"), otherwise)
-}
-
-func sequence(n *yaml.Node, path ...any) []*yaml.Node {
-	if n = strict.Get(n, path...); n == nil || n.Kind != yaml.SequenceNode {
-		return nil
+// podOf returns the spec of a workload's pods, or nil.
+func podOf(n *yaml.Node) *yaml.Node {
+	switch strict.Text(n, "kind") {
+	case "Pod":
+		return strict.Get(n, "spec")
+	case "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet":
+		return strict.Get(n, "spec", "template", "spec")
 	}
-	return n.Content
+	return nil
 }
 
-// pod adds what a pod reads.
-func (o *Objects) pod(spec *yaml.Node, namespace string) {
-	if spec == nil {
-		return
-	}
+// podReads returns what pods read.
+func podReads(spec *yaml.Node, namespace string) []string {
+	var list []string
 	read := func(kind string, ref *yaml.Node, key string) {
 		if name := strict.Text(ref, key); name != "" && strict.Text(ref, "optional") != "true" && name != "kube-root-ca.crt" {
-			o.Read = append(o.Read, kind+" "+namespace+"/"+name)
+			list = append(list, kind+" "+namespace+"/"+name)
 		}
 	}
 	if account := strict.Text(spec, "serviceAccountName"); account != "default" && namespace != metav1.NamespaceSystem {
@@ -113,10 +70,10 @@ func (o *Objects) pod(spec *yaml.Node, namespace string) {
 		}
 	}
 	if class := strict.Text(spec, "priorityClassName"); class != "" && !strings.HasPrefix(class, "system-") {
-		o.Read = append(o.Read, "PriorityClass "+class)
+		list = append(list, "PriorityClass "+class)
 	}
 	if class := strict.Text(spec, "runtimeClassName"); class != "" {
-		o.Read = append(o.Read, "RuntimeClass "+class)
+		list = append(list, "RuntimeClass "+class)
 	}
 	for _, v := range sequence(spec, "volumes") {
 		read("PersistentVolumeClaim", strict.Get(v, "persistentVolumeClaim"), "claimName")
@@ -127,4 +84,5 @@ func (o *Objects) pod(spec *yaml.Node, namespace string) {
 			read("ConfigMap", strict.Get(p, "configMap"), "name")
 		}
 	}
+	return list
 }

@@ -24,7 +24,7 @@ const maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it a
 func Unappliable(o render.Document, options []string) string {
 	kind, name := strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")
 	if name == "" {
-		if IsHook(o) {
+		if IsHook(o.Node) {
 			return ""
 		}
 		return fmt.Sprintf("a %s in %s has no name", kind, o.File)
@@ -56,7 +56,7 @@ func Rejected(o render.Document) string {
 func invalid(o render.Document, fields bool) string {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
 	object, err := scheme.Scheme.New(gvk)
-	if served, _ := Served(gvk); !served || err != nil {
+	if served, _ := Serves(gvk); !served || err != nil {
 		return ""
 	}
 	if name := strict.Text(o.Node, "metadata", "name"); gvk.Group != "rbac.authorization.k8s.io" && len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -1,6 +1,4 @@
-// Package leftout decides for which Applications of an estate lab does not wait, and why: what they need is unavailable or
-// left out itself, or nothing provides it.
-package leftout
+package needs
 
 import (
 	"cmp"
@@ -40,7 +38,7 @@ func Refuse(e *lab.Estate, unavailable lab.Problems) error {
 
 // Unsynced leaves out an Application that Argo CD does not sync.
 func Unsynced(g *lab.Generated, why string) {
-	g.LeftOut, g.Unsynced = cmp.Or(g.LeftOut, why), true
+	g.LeftOut, g.State = cmp.Or(g.LeftOut, why), lab.Absent
 }
 
 // Settle leaves out what needs left-out Applications, and notes why each is left out.
@@ -89,7 +87,9 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 				continue
 			}
 			a.Blocks = a.Blocks || slices.Contains(a.Pulls, url)
-			a.Unsynced = a.Unsynced || slices.Contains(a.Others, url)
+			if slices.Contains(a.Others, url) {
+				a.State = lab.Absent
+			}
 			what := fmt.Sprintf("%s is unavailable: %v", url, err)
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
@@ -118,23 +118,21 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	return ps
 }
 
-// dependents leaves out what needs left-out Applications, or kinds or objects that nothing provides, is in a later sync wave than one, or syncs such waves.
+// dependents leaves out what needs left-out Applications, or what nothing provides, is in a later sync wave than one, or syncs such waves.
 func dependents(e *lab.Estate) {
 	last := map[string]int{} // wave
-	byCluster, byName := onClusters(e), map[string]*lab.Generated{}
+	byName := map[string]*lab.Generated{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
 		last[a.Folder], byName[a.Name] = max(last[a.Folder], a.Wave), a
 	}
-	leftOut := func(name string) bool {
-		return byName[name] != nil && byName[name].LeftOut != "" && !byName[name].Drifts
+	works := func(name string) bool {
+		a := byName[name]
+		return a == nil || a.LeftOut == "" || a.State == lab.Drifts
 	}
-	// Argo CD also syncs what is left out as it is never healthy, such as definitions beside an unavailable image.
-	exists := func(name string) bool {
-		return e.Hub().Engine.Type != lab.EngineFlux && byName[name] != nil && !byName[name].Unsynced
-	}
+	applied := func(name string) bool { return works(name) || byName[name].State != lab.Absent }
 	unmet := func(n lab.Need) bool {
-		return !slices.ContainsFunc(n.By, func(name string) bool { return !leftOut(name) || n.Exists && exists(name) })
+		return !slices.ContainsFunc(n.By, works) && !slices.ContainsFunc(n.Synced, applied)
 	}
 	for again := true; again; {
 		again = false
@@ -144,18 +142,9 @@ func dependents(e *lab.Estate) {
 			if a.LeftOut != "" {
 				continue
 			}
-			if i := slices.IndexFunc(a.Kinds, unmet); i >= 0 {
-				Unsynced(a, a.Kinds[i].Why)
-				a.Blocks, again = a.Blocks || !a.Unchecked, true
-				continue
-			}
-			if object := absent(e, *a, byCluster[a.Cluster]); object != "" {
-				a.LeftOut, again = "nothing in Git creates "+object+" on "+a.Cluster, true
-				a.Blocks = a.Blocks || !a.Unchecked
-				continue
-			}
-			if i := slices.IndexFunc(a.Waits, unmet); i >= 0 {
-				a.LeftOut, a.Blocks, again = a.Waits[i].Why, true, true
+			if i := slices.IndexFunc(a.Lacks, unmet); i >= 0 {
+				n := a.Lacks[i]
+				a.LeftOut, a.State, a.Blocks, again = n.Why, n.State, a.Blocks || n.Blocks, true
 				continue
 			}
 			if parent := stopped[a.Folder]; parent != "" {
@@ -164,7 +153,7 @@ func dependents(e *lab.Estate) {
 				continue
 			}
 			for _, name := range a.Needs {
-				if leftOut(name) {
+				if !works(name) {
 					a.LeftOut, again = "needs "+name+", which is left out", true
 				}
 			}
@@ -186,7 +175,7 @@ func stopped(e *lab.Estate) map[string]string {
 	synced, by := map[string]bool{}, map[string]string{}
 	for _, a := range e.Applications {
 		for _, folder := range a.Syncs {
-			if a.LeftOut != "" && a.Unsynced {
+			if a.LeftOut != "" && a.State == lab.Absent {
 				by[folder] = a.Name
 			} else {
 				synced[folder] = true
@@ -195,33 +184,6 @@ func stopped(e *lab.Estate) map[string]string {
 	}
 	maps.DeleteFunc(by, func(folder, _ string) bool { return synced[folder] })
 	return by
-}
-
-// onClusters returns the Applications of each cluster.
-func onClusters(e *lab.Estate) map[string][]*lab.Generated {
-	list := map[string][]*lab.Generated{}
-	for i := range e.Applications {
-		a := &e.Applications[i]
-		list[a.Cluster] = append(list[a.Cluster], a)
-	}
-	return list
-}
-
-// absent returns an object that an Application needs and nothing creates: upstream, it was perhaps created by hand. Operators and what is unknown may
-// create any.
-func absent(e *lab.Estate, a lab.Generated, beside []*lab.Generated) string {
-	c, known := e.Cluster(a.Cluster)
-	if !known || c.Provider != lab.ProviderKind {
-		return ""
-	}
-	for _, object := range a.Reads {
-		if !slices.ContainsFunc(beside, func(o *lab.Generated) bool {
-			return slices.Contains(o.Creates, object) && (o.LeftOut == "" || !o.Unsynced) || (o.LeftOut == "" || o.Drifts) && (o.Opaque || o.More || len(o.Kinds) > 0 && !o.Leads)
-		}) {
-			return object
-		}
-	}
-	return ""
 }
 
 // blocking returns, for each folder, the left-out Application of the earliest wave that keeps later ones from starting.
@@ -240,7 +202,7 @@ func blocking(e *lab.Estate) map[string]*lab.Generated {
 func shared(e *lab.Estate) bool {
 	unsynced := map[string]bool{}
 	for _, a := range e.Applications {
-		unsynced[a.Name] = a.LeftOut != "" && a.Unsynced || a.Replaces
+		unsynced[a.Name] = a.LeftOut != "" && a.State == lab.Absent || a.Replaces
 	}
 	found := false
 	for i := range e.Applications {
@@ -250,7 +212,7 @@ func shared(e *lab.Estate) bool {
 			continue
 		}
 		a.LeftOut = "shares " + a.Shared[j].Object + " with " + a.Shared[j].With + ": Argo CD keeps only one of them in sync"
-		a.Drifts, found = true, true
+		a.State, found = lab.Drifts, true
 	}
 	return found
 }

@@ -23,17 +23,17 @@ func TestChecked(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		o := render.Document{Node: docs[0]}
-		if got := [2]bool{Rules{3}.Checked(o), Rules{4}.Checked(o)}; got != want {
+		u := Unit{Objects: []render.Document{{Node: docs[0]}}}
+		if got := [2]bool{ArgoCD(3).Checks(u), ArgoCD(4).Checks(u)}; got != want {
 			t.Errorf("%s: %t", manifest, got)
 		}
-		if (Rules{Minor: argo.Newest}).Checked(o) != want[1] {
+		if ArgoCD(argo.Newest).Checks(u) != want[1] {
 			t.Errorf("%s: the newest is not as 3.4", manifest)
 		}
 	}
 }
 
-func TestIsLocal(t *testing.T) {
+func TestLocal(t *testing.T) {
 	for manifest, want := range map[string]bool{
 		"{provisioner: rancher.io/local-path, volumeBindingMode: WaitForFirstConsumer}": true,
 		"{provisioner: rancher.io/local-path}":                                          false, // fails: no node was specified
@@ -43,13 +43,13 @@ func TestIsLocal(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := IsLocal(docs[0]); got != want {
+		if got := isLocal(docs[0]); got != want {
 			t.Errorf("%s: %t", manifest, got)
 		}
 	}
 }
 
-func TestHasCheck(t *testing.T) {
+func TestAsks(t *testing.T) {
 	for _, c := range []struct {
 		group, kind string
 		since       argo.Minor // 0 for never
@@ -67,11 +67,11 @@ func TestHasCheck(t *testing.T) {
 		{"", "Service", 0},
 	} {
 		for _, m := range argo.Minors() {
-			if got, want := (Rules{m}).hasCheck(c.group, c.kind), c.since != 0 && m >= c.since; got != want {
+			if got, want := ArgoCD(m).asks(c.group, c.kind), c.since != 0 && m >= c.since; got != want {
 				t.Errorf("%s: %s of %s: %t", m, c.kind, c.group, got)
 			}
 		}
-		if got := (Rules{Minor: argo.Newest}).hasCheck(c.group, c.kind); got != (c.since != 0) {
+		if got := ArgoCD(argo.Newest).asks(c.group, c.kind); got != (c.since != 0) {
 			t.Errorf("the newest: %s of %s: %t", c.kind, c.group, got)
 		}
 	}

@@ -1,11 +1,11 @@
-package leftout_test
+package needs_test
 
 import (
 	"errors"
 	"testing"
 
 	"homelab/lab"
-	"homelab/lab/estate/leftout"
+	"homelab/lab/needs"
 )
 
 // With --strict, what lab concludes to be left out counts like what is unavailable; what the estate itself holds back does not.
@@ -17,13 +17,13 @@ func TestRefuse(t *testing.T) {
 		Applications: []lab.Generated{
 			{Application: lab.Application{Name: "chart", Cluster: "hub"}, At: at(1), Others: []string{url}},
 			{Application: lab.Application{Name: "after", Cluster: "hub"}, At: at(2), Needs: []string{"chart"}},
-			{Application: lab.Application{Name: "widget", Cluster: "hub"}, At: at(3), Kinds: []lab.Need{{Why: "nothing provides kind Widget"}}},
+			{Application: lab.Application{Name: "widget", Cluster: "hub"}, At: at(3), Lacks: []lab.Need{{Why: "nothing provides kind Widget"}}},
 			{Application: lab.Application{Name: "manual", Cluster: "hub", LeftOut: "synced manually"}, At: at(4), Held: true},
 			{Application: lab.Application{Name: "engine", Cluster: "hub", LeftOut: "replaces the engine"}, At: at(5), Replaces: true},
 			{Application: lab.Application{Name: "fine", Cluster: "hub"}, At: at(6)},
 		},
 	}
-	err := leftout.Refuse(e, leftout.Mark(e, map[string]error{url: errors.New("no answer")}))
+	err := needs.Refuse(e, needs.Mark(e, map[string]error{url: errors.New("no answer")}))
 	var refused *lab.Error
 	if !errors.As(err, &refused) || refused.Exit != lab.ExitInvalid || refused.Code != "unavailable" {
 		t.Fatalf("%v", err)
@@ -38,7 +38,7 @@ func TestRefuse(t *testing.T) {
 		}
 	}
 	e.Applications = e.Applications[3:]
-	if err := leftout.Refuse(e, nil); err != nil {
+	if err := needs.Refuse(e, nil); err != nil {
 		t.Errorf("what the estate holds back is refused: %v", err)
 	}
 }

@@ -17,8 +17,8 @@ spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flu
 		by    []string
 	}{
 		"nothing":            {nil, nil},
-		"a definition":       {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\nspec: {group: example.com, names: {kind: Thing}}\n"}, []string{"flux-system/charts"}},
-		"another definition": {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\nspec: {group: example.com, names: {kind: Other}}\n"}, nil},
+		"a definition":       {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\nspec: {group: example.com, names: {kind: Thing}, versions: [{name: v1}]}\n"}, []string{"flux-system/charts"}},
+		"another definition": {map[string]string{"chart/crds/thing.yaml": "kind: CustomResourceDefinition\nspec: {group: example.com, names: {kind: Other}, versions: [{name: v1}]}\n"}, nil},
 		"a template":         {map[string]string{"chart/templates/thing.yaml": "kind: CustomResourceDefinition\nspec: {{ .Values.spec }}\n"}, []string{"flux-system/charts"}},
 		"dependencies":       {map[string]string{"chart/Chart.yaml": "name: things\ndependencies: [{name: base}]\n"}, []string{"flux-system/charts"}},
 		"a vendored one": {map[string]string{
