@@ -233,10 +233,11 @@ func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 		}
 		for _, addon := range slices.Sorted(maps.Keys(p.scenario.Requires.Addons)) {
 			for _, cluster := range p.scenario.Requires.Addons[addon] {
-				s := ApplicationOf(cluster, addon)
-				if a := v[s].Application; a != nil && !a.Converged() { // the story decides whether it may be missing
-					text, _ := describe(v[s], nil)
-					return Judgement{Seen: s.String() + ": " + text}
+				for _, s := range v.Of(ApplicationOf(cluster, addon)) {
+					if a := v[s].Application; a != nil && !a.Converged() { // the story decides whether it may be missing
+						text, _ := describe(v[s], nil)
+						return Judgement{Seen: s.String() + ": " + text}
+					}
 				}
 			}
 		}
@@ -257,13 +258,13 @@ func (p *playing) notes(ctx context.Context, s Subject) []string {
 	var notes []string
 	for _, at := range sortedSubjects(view) {
 		a := view[at].Application
-		if a == nil || at.Cluster != s.Cluster || a.Namespace != s.Namespace && at != s {
+		if a == nil || at.Cluster != s.Cluster || a.Namespace != s.Namespace && !s.includes(at) {
 			continue
 		}
 		if !a.Heals {
 			notes = append(notes, fmt.Sprintf("%s has %s", at, p.notHealing(ctx, a.Addon)))
 		}
-		if at != s && !a.Converged() {
+		if !s.includes(at) && !a.Converged() {
 			notes = append(notes, fmt.Sprintf("%s is %s and %s", at, SyncWord(a.Sync), HealthWord(a.Health)))
 		}
 		if a.Message != "" {

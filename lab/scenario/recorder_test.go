@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"homelab/lab"
 )
 
 func object(version string) State {
@@ -190,5 +193,56 @@ func TestLenientExpansion(t *testing.T) {
 	f.lenient = false
 	if got, err := f.expand(text); err == nil {
 		t.Errorf("%q", got)
+	}
+}
+
+// reported is an engine that reports applications once.
+type reported struct {
+	Engine
+	apps []Application
+}
+
+func (e reported) Watch(ctx context.Context, seen func(Application), ready func()) error {
+	for _, a := range e.apps {
+		seen(a)
+	}
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+// A set may generate several applications of an addon on a cluster, as for previews and tenants.
+func TestApplicationsOfOneAddon(t *testing.T) {
+	of := func(name, sync, health string) Application {
+		return Application{Application: lab.Application{Name: name, Addon: "web", Cluster: "dev", Sync: sync, Health: health}}
+	}
+	gone := of("web-pr-3", "", "")
+	gone.Gone = true
+	r := newRecorder(t.Context(), World{Estate: &lab.Estate{}, Engine: reported{apps: []Application{of("web-pr-1", "OutOfSync", "Degraded"), of("web-pr-2", "Synced", "Healthy"), gone}}}, time.Now())
+	defer r.Close()
+	if err := r.watch(t.Context(), []Subject{Applications()}); err != nil {
+		t.Fatal(err)
+	}
+	v, all := r.view(r.now()), ApplicationOf("dev", "web")
+	if got, want := v.Of(all), []Subject{of("web-pr-1", "", "").Subject(), of("web-pr-2", "", "").Subject()}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for name, converged := range map[string]bool{"web-pr-1": false, "web-pr-2": true} {
+		s := ApplicationRef{Cluster: "dev", Addon: "web", Name: name}.Subject()
+		if a := v.State(s).Application; a == nil || a.Converged() != converged || s.String() != "application "+name {
+			t.Errorf("%s: %+v", s, a)
+		}
+	}
+	for _, s := range []Subject{gone.Subject(), ApplicationOf("prod", "web")} {
+		if state := v.State(s); !state.Known || state.Application != nil {
+			t.Errorf("%s: %+v", s, state)
+		}
+	}
+	lanes := map[Lane]bool{}
+	for _, m := range r.timeline() {
+		lanes[m.Lane] = true
+	}
+	if len(lanes) != 3 {
+		t.Errorf("%d lanes", len(lanes))
 	}
 }

@@ -168,6 +168,9 @@ func (r *Recorder) timeline() []Mark {
 
 func laneOf(s Subject) Lane {
 	if s.isApplication() {
+		if s.Name != "" && s.Name != lab.ApplicationName(s.Cluster, s.Addon) {
+			return Lane{Cluster: s.Cluster, Name: s.String()}
+		}
 		return Lane{Cluster: s.Cluster, Name: "application " + s.Addon}
 	}
 	return Lane{Cluster: s.Cluster, Name: Subject{Kind: s.Kind, Name: s.Name}.short()}

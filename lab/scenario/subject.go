@@ -8,32 +8,42 @@ import (
 	"homelab/lab"
 )
 
-// Subject is an application, an object, or the events of a namespace.
+// Subject is an application, all applications of an addon on a cluster, an object, or the events of a namespace.
 type Subject struct {
 	Cluster    string
 	Addon      string // applications only
 	APIVersion string // objects only
 	Kind       string
 	Namespace  string
-	Name       string // empty for events
+	Name       string // empty for events, and for all applications of an addon
 }
 
-// ApplicationOf returns the subject of an addon's application for a cluster.
+// ApplicationOf returns the subject of an addon's applications for a cluster: usually one.
 func ApplicationOf(cluster, addon string) Subject { return Subject{Cluster: cluster, Addon: addon} }
+
+// Subject returns the application as a subject.
+func (a Application) Subject() Subject {
+	return Subject{Cluster: a.Cluster, Addon: a.Addon, Name: a.Name}
+}
 
 // EventsIn returns the subject of a namespace's events.
 func EventsIn(cluster, namespace string) Subject {
 	return Subject{Cluster: cluster, APIVersion: "v1", Kind: "Event", Namespace: namespace}
 }
 
-func (s Subject) isApplication() bool { return s.Addon != "" }
+func (s Subject) isApplication() bool { return s.APIVersion == "" && s.Addon+s.Name != "" }
 func (s Subject) isEvents() bool      { return s.Kind == "Event" && s.Name == "" }
+
+// includes reports whether a subject is another, or applications of which that is one.
+func (s Subject) includes(one Subject) bool {
+	return s == one || s.isApplication() && s == Subject{Cluster: one.Cluster, Addon: one.Addon}
+}
 
 // String formats it for users: "application prod-podinfo", "deployment podinfo in prod".
 func (s Subject) String() string {
 	switch {
 	case s.isApplication():
-		return "application " + lab.ApplicationName(s.Cluster, s.Addon)
+		return "application " + cmp.Or(s.Name, lab.ApplicationName(s.Cluster, s.Addon))
 	case s.isEvents():
 		return "events of namespace " + s.Namespace + " in " + s.Cluster
 	}
@@ -58,10 +68,13 @@ func (o ObjectRef) Subject() Subject {
 type ApplicationRef struct {
 	Cluster string `yaml:"cluster" need:"true"`
 	Addon   string `yaml:"addon" need:"true"`
+	Name    string `yaml:"name" doc:"of one of several; without it, all must meet an expectation"`
 }
 
-// Subject returns the application as a subject.
-func (a ApplicationRef) Subject() Subject { return ApplicationOf(a.Cluster, a.Addon) }
+// Subject returns the applications as a subject.
+func (a ApplicationRef) Subject() Subject {
+	return Subject{Cluster: a.Cluster, Addon: a.Addon, Name: a.Name}
+}
 
 // Applications returns the subject of all applications. It is known once the engine has reported them all, while its watch lasts.
 func Applications() Subject { return ApplicationOf("", "*") }
@@ -99,10 +112,27 @@ func (s State) Unseen(of Subject) string {
 // View is the state of all subjects at one point in time.
 type View map[Subject]State
 
-// State returns the state of a subject. An application that the engine does not report is absent once all were
+// Of returns the subjects that a subject stands for: itself, or an addon's applications on a cluster that exist or may exist.
+func (v View) Of(s Subject) []Subject {
+	if s == Applications() || !s.isApplication() || s.Name != "" {
+		return []Subject{s}
+	}
+	var list []Subject
+	for _, one := range sortedSubjects(v) {
+		if state := v[one]; s.includes(one) && (state.Application != nil || !state.Known) {
+			list = append(list, one)
+		}
+	}
+	if len(list) == 0 {
+		return []Subject{s}
+	}
+	return list
+}
+
+// State returns the state of a subject, of the first that it stands for. An application that the engine does not report is absent once all were
 // reported.
 func (v View) State(s Subject) State {
-	state, seen := v[s]
+	state, seen := v[v.Of(s)[0]]
 	if seen || !s.isApplication() {
 		return state
 	}

@@ -172,7 +172,7 @@ func (r *Recorder) applications(w *watching) error {
 		if a.Gone {
 			state.Application = nil
 		}
-		r.see(ApplicationOf(a.Cluster, a.Addon), state, "")
+		r.see(a.Subject(), state, "")
 	}, func() {
 		r.complete()
 		w.looked()

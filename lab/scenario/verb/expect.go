@@ -185,9 +185,18 @@ func (e *expect) time(within time.Duration) string {
 	return s
 }
 
+// judge judges each subject that the check is about, up to the first that does not meet it.
 func (k check) judge(v scenario.View) scenario.Judgement {
-	s := k.subject()
-	state := v.State(s)
+	var j scenario.Judgement
+	for _, s := range v.Of(k.subject()) {
+		if j = k.judgeOne(s, v.State(s)); !j.Met {
+			break
+		}
+	}
+	return j
+}
+
+func (k check) judgeOne(s scenario.Subject, state scenario.State) scenario.Judgement {
 	j := scenario.Judgement{Subject: s, Expected: k.expected(s)}
 	switch {
 	case !state.Known: // neither present nor absent
@@ -296,7 +305,11 @@ func shownApplication(s scenario.Subject, a *scenario.Application) string {
 func short(commit string) string { return commit[:min(7, len(commit))] }
 
 func (k check) capture(c *scenario.Call, v scenario.View) error {
-	state := v.State(k.subject())
+	of := v.Of(k.subject())
+	if len(of) > 1 && len(k.Capture) > 0 {
+		return &scenario.Unmet{Expected: k.subject().String() + ": captured", LastSeen: fmt.Sprintf("%d applications, one of which application.name must name", len(of))}
+	}
+	state := v.State(of[0])
 	for _, name := range slices.Sorted(maps.Keys(k.Capture)) {
 		var got any
 		if a := state.Application; a != nil {

@@ -110,15 +110,16 @@ func (p *promotion) gate(est *lab.Estate, version string) func(scenario.View) sc
 				continue
 			}
 			any = true
-			j.Subject = scenario.ApplicationOf(cluster.Name, p.Addon)
-			state := v.State(j.Subject)
-			if !state.Known {
-				j.Unknown, j.Seen = true, state.Unseen(j.Subject)
-				return j
-			}
-			if a := state.Application; a == nil || a.Version != version || !a.Converged() {
-				j.Seen = shownApplication(j.Subject, a)
-				return j
+			for _, j.Subject = range v.Of(scenario.ApplicationOf(cluster.Name, p.Addon)) {
+				state := v.State(j.Subject)
+				if !state.Known {
+					j.Unknown, j.Seen = true, state.Unseen(j.Subject)
+					return j
+				}
+				if a := state.Application; a == nil || a.Version != version || !a.Converged() {
+					j.Seen = shownApplication(j.Subject, a)
+					return j
+				}
 			}
 		}
 		if j.Met = any; !any {
