@@ -40,6 +40,9 @@ type Generated struct {
 	Blocks bool     // if left out, later waves do not start
 	Held   bool     // left out by the estate itself: synced manually, or suspended
 
+	Mounted bool   // it is in a mounted repository, or some of its objects are
+	Doubt   string // if it is not: what it lacks, with which lab, which waits for it, expects it not to converge; empty for nothing
+
 	Set      string // ApplicationSet that reports an error for it; empty for none
 	Replaces bool   // would replace the lab's engine, which must not sync it
 }

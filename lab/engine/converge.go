@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"homelab/lab"
@@ -33,6 +34,14 @@ func (p Pending) String() string {
 		return p.Application + " is " + p.State()
 	}
 	return fmt.Sprintf("%s: %s", p.Application, p.Reason)
+}
+
+// Doubted returns a pending application with what it lacks, as far as the estate's files show, before the engine's reason.
+func (w Want) Doubted(p Pending) Pending {
+	if doubt := w.Doubts[p.Application]; doubt != "" {
+		p.Reason = strings.TrimSuffix(doubt+"; "+p.Reason, "; ")
+	}
+	return p
 }
 
 // ValidSince returns the later of a cluster's registration and last start: an earlier status is about another cluster, or none. Times in the future predate a change

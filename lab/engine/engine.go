@@ -97,6 +97,7 @@ type Want struct {
 	LeftOut  []string             // applications not to wait for, as they cannot work in this lab, and lab.SetName of sets that report errors for such
 	Clusters []string             // clusters whose applications are waited for; nil for all
 	Since    map[string]time.Time // cluster -> last start: earlier status is ignored
+	Doubts   map[string]string    // application -> what it lacks, as far as the estate's files show
 	// Changed means that this run changed something the engine acts on. If set, the engine is refreshed first, as its status may be older than the change;
 	// otherwise a converged status is accepted immediately.
 	Changed bool

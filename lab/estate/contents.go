@@ -46,8 +46,13 @@ func (l *loader) unsyncedRoots() {
 		why := "nothing defines " + of.foreign[i] + " on " + l.estate.Hub().Name
 		l.note(lab.Position{File: lab.RootFile, Line: 1}, within(t.repo, t.dir)+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
 		for i := range l.estate.Applications {
-			if g := &l.estate.Applications[i]; g.Folder == t.key() {
-				needs.Unsynced(g, "below the root, which cannot be synced")
+			const why = "below the root, which cannot be synced"
+			switch g := &l.estate.Applications[i]; {
+			case g.Folder != t.key():
+			case t.repo == nil:
+				g.Doubt = why
+			default:
+				needs.Unsynced(g, why)
 			}
 		}
 	}

@@ -313,7 +313,8 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		g.Others = appendNew(g.Others, url)
 	}
 	g.Needs = append(g.Needs, namesOf(x, app.Needs)...)
-	for _, u := range slices.Concat(app.Undefined, app.Unbound) {
+	g.Mounted = app.Mounted()
+	for _, u := range slices.Concat(app.Undefined, app.Unbound, app.Lacks) {
 		g.Lacks = append(g.Lacks, needOf(x, "", u))
 	}
 	l.runningImages(&g, app.Objects)
@@ -321,6 +322,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	for _, r := range app.Releases {
 		g.Namespace = r.TargetNamespace
 		mounted, _ := l.mounted.File(r.At.File)
+		g.Mounted = g.Mounted || mounted != nil
 		switch {
 		case r.Suspended:
 			g.Held = g.Held || g.LeftOut == ""

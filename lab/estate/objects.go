@@ -57,7 +57,12 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		l.objectImages(g, objects)
 	}
 	if foreign, _ := needs.Kinds(objects); slices.Contains(foreign, sealed) {
-		g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, "its SealedSecrets are encrypted for the controller upstream"), true
+		const why = "its SealedSecrets are encrypted for the controller upstream"
+		if g.Mounted {
+			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), true
+		} else {
+			g.Doubt = cmp.Or(g.Doubt, why)
+		}
 	}
 	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
 		needs.Unsynced(g, objects[i].File+" is encrypted")

@@ -289,6 +289,7 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 		g.Charts = append(g.Charts, chart)
 	}
 	r, ours = l.served(source.RepoURL)
+	g.Mounted = g.Mounted || r != nil || !l.isOwn(g.At.File)
 	if !ours && source.RepoURL != charts && !slices.Contains(g.Others, source.RepoURL) {
 		g.Others = append(g.Others, source.RepoURL)
 	}

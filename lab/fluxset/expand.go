@@ -76,6 +76,7 @@ type Application struct {
 	Kubeconfigs []Kubeconfig // of its own and its releases'
 	Undefined   []Undefined
 	Unbound     []Undefined // for which it waits
+	Lacks       []Undefined // both, of one that is not from a mounted repository, and so perhaps not known
 
 	source  string // key of Expansion.Sources
 	mounted bool   // from a mounted repository
@@ -90,6 +91,9 @@ type Application struct {
 
 // Key returns NAMESPACE/NAME.
 func (a Application) Key() string { return a.Namespace + "/" + a.Name }
+
+// Mounted reports whether it, or what it applies, is from a mounted repository.
+func (a Application) Mounted() bool { return a.mounted }
 
 // RemoteOf returns the remote cluster of a HelmRelease of the application, or "".
 func (a Application) RemoteOf(release render.Document) string {

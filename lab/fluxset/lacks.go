@@ -91,11 +91,11 @@ func unitOf(a Application) needs.Unit {
 
 // mayMeet returns whether a release's chart may meet a need.
 func (x *expander) mayMeet(r Release) func(needs.Need) bool {
-	crds, more := sync.OnceValue(func() []string { return x.crds(r) }), sync.OnceValue(func() bool { return x.mayDefine(r) })
+	brings := sync.OnceValues(func() ([]string, bool) { return x.brings(r) })
 	return func(n needs.Need) bool {
 		of := objectOf(n.Object)
-		switch {
-		case more(), n.Sort == needs.Served && slices.Contains(crds(), n.What):
+		switch kinds, more := brings(); {
+		case more, n.Sort == needs.Served && slices.Contains(kinds, n.What):
 			return true
 		case n.Sort == needs.Exists:
 			kind, namespace, _ := needs.Split(n.What)
@@ -109,18 +109,26 @@ func (x *expander) mayMeet(r Release) func(needs.Need) bool {
 func (x *expander) undefined(s steps) {
 	d := x.supplied(s)
 	x.supply = d
-	each := func(do func(*Application)) {
+	each := func(mounted bool, do func(*Application)) {
 		for _, list := range [][]Application{x.Roots, x.Applications} {
 			for i := range list {
-				if list[i].mounted && (x.Foreign == nil || !x.Foreign(list[i].Cluster)) {
+				if list[i].mounted == mounted && (x.Foreign == nil || !x.Foreign(list[i].Cluster)) {
 					do(&list[i])
 				}
 			}
 		}
 	}
+	waits := func(a *Application) []Undefined {
+		u := unitOf(*a)
+		if x.Nodes != nil {
+			u.Nodes = x.Nodes(a.Cluster)
+		}
+		_, list := d.lacks(u, step{a.Key(), complete})
+		return slices.DeleteFunc(list, func(u Undefined) bool { return !a.waitsForAll && !slices.Contains(a.checks, u.of) })
+	}
 	for again := true; again; { // a stalled application defines nothing
 		again = false
-		each(func(a *Application) {
+		each(true, func(a *Application) {
 			a.Undefined, _ = d.lacks(unitOf(*a), step{a.Key(), applied})
 			if i := slices.IndexFunc(a.Undefined, certain); i >= 0 && !a.Stalled {
 				a.stall(a.Undefined[i].Why)
@@ -128,16 +136,15 @@ func (x *expander) undefined(s steps) {
 			}
 		})
 	}
-	each(func(a *Application) {
-		u := unitOf(*a)
-		if x.Nodes != nil {
-			u.Nodes = x.Nodes(a.Cluster)
-		}
-		_, waits := d.lacks(u, step{a.Key(), complete})
-		a.Unbound = slices.DeleteFunc(waits, func(u Undefined) bool { return !a.waitsForAll && !slices.Contains(a.checks, u.of) })
+	each(true, func(a *Application) {
+		a.Unbound = waits(a)
 		if i := slices.IndexFunc(a.Unbound, certain); i >= 0 {
 			a.LeftOut = cmp.Or(a.LeftOut, a.Unbound[i].Why)
 		}
+	})
+	each(false, func(a *Application) {
+		kinds, _ := d.lacks(unitOf(*a), step{a.Key(), applied})
+		a.Lacks = append(kinds, waits(a)...)
 	})
 }
 
@@ -211,61 +218,40 @@ func Mentions(fsys fs.FS, chart, text string) bool {
 	return render.Mentions(render.Source{FS: fsys, Source: appset.Source{Path: chart, Helm: &appset.Helm{}}}, text)
 }
 
-// crdsDir is the folder of a chart with its definitions.
-const crdsDir = "crds"
-
-// crds returns the kinds in the folder of definitions of a chart in Git, as in needs.Provides.
-func (x *expander) crds(r Release) []string {
-	if r.Folder == "" || r.Artifact || r.noCRDs {
-		return nil
+// brings returns the kinds in the folder of definitions of a release's chart, as in needs.Provides, and whether the chart may bring more: it is not here, or has definitions
+// among its templates, or dependencies.
+func (x *expander) brings(r Release) (kinds []string, more bool) {
+	if r.Folder == "" || r.Artifact {
+		return nil, true
 	}
 	fsys, _, err := x.Repository(r.URL, r.Revision)
 	if err != nil {
-		return nil
+		return nil, true
 	}
-	var list []string
-	_ = fs.WalkDir(fsys, path.Join(r.Folder, crdsDir), func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return nil //nolint:nilerr // most charts have none
-		}
-		data, _ := fs.ReadFile(fsys, name)
-		docs, _ := strict.Parse(name, data)
-		for _, n := range docs {
-			list = append(list, needs.Provides([]render.Document{{Node: n}}, "")...)
-		}
-		return nil
-	})
-	return list
-}
-
-// mayDefine reports whether a release's chart is not here, or has definitions among its templates, or dependencies.
-func (x *expander) mayDefine(r Release) bool {
-	if r.Folder == "" {
-		return true
-	}
-	fsys, _, err := x.Repository(r.URL, r.Revision)
-	if err != nil {
-		return true
-	}
-	found := false
+	const crds = "crds"
 	_ = fs.WalkDir(fsys, r.Folder, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // reported when needed
-		case e.IsDir() && path.Dir(name) == r.Folder && name != r.Folder && !slices.Contains([]string{"charts", "templates"}, e.Name()):
+		case e.IsDir() && path.Dir(name) == r.Folder && name != r.Folder && !slices.Contains([]string{crds, "charts", "templates"}, e.Name()):
 			return fs.SkipDir // a chart may be the whole repository
 		case e.IsDir():
 			return nil
 		}
 		data, _ := fs.ReadFile(fsys, name)
-		found = strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") || strings.Contains(string(data), "kind: StorageClass") ||
-			e.Name() == "Chart.yaml" && depends(fsys, name, data)
-		if found {
-			return fs.SkipAll
+		switch {
+		case !strings.HasPrefix(name, path.Join(r.Folder, crds)+"/"):
+			more = more || strings.HasSuffix(name, ".tgz") || strings.Contains(string(data), "CustomResourceDefinition") || strings.Contains(string(data), "kind: StorageClass") ||
+				e.Name() == "Chart.yaml" && depends(fsys, name, data)
+		case !r.noCRDs:
+			docs, _ := strict.Parse(name, data)
+			for _, n := range docs {
+				kinds = append(kinds, needs.Provides([]render.Document{{Node: n}}, "")...)
+			}
 		}
 		return nil
 	})
-	return found
+	return kinds, more
 }
 
 // depends reports whether a chart has dependencies that are not vendored.

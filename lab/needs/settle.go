@@ -20,20 +20,28 @@ func Others(e *lab.Estate) []string {
 	return slices.Compact(list)
 }
 
-// Refuse returns the error for left-out Applications of a marked estate, or nil if there are none. unavailable are the problems of Mark; what lab concluded to be left
-// out for another reason counts, too, but not what the estate itself holds back.
+// Refuse returns the error for left-out and doubtful Applications of a marked estate, or nil if there are none. unavailable are the problems of Mark; what lab concluded for
+// another reason counts, too, but not what the estate itself holds back.
 func Refuse(e *lab.Estate, unavailable lab.Problems) error {
-	leftOut := slices.Clone(unavailable)
+	all := slices.Clone(unavailable)
 	for _, a := range e.Applications {
 		told := slices.ContainsFunc(unavailable, func(p lab.Problem) bool { return p.Position == a.At && strings.Contains(a.LeftOut, p.Message) })
-		if a.LeftOut != "" && !a.Held && !a.Replaces && !told {
-			leftOut = append(leftOut, lab.Problem{Position: a.At, Message: a.Name + ": " + a.LeftOut, Cure: "lab does not wait for it"})
+		if why, consequence := verdict(a); why != "" && !a.Held && !a.Replaces && !told {
+			all = append(all, lab.Problem{Position: a.At, Message: a.Name + ": " + why, Cure: consequence})
 		}
 	}
-	if len(leftOut) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "parts of the estate are unavailable, nothing was touched", Cure: "without --strict lab up leaves them out", Problems: leftOut}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "unavailable", Message: "parts of the estate are unavailable, nothing was touched", Cure: "without --strict lab up leaves them out, or waits for them", Problems: all}
+}
+
+// verdict returns why an Application is left out or doubtful, and what lab does about it; "" for neither.
+func verdict(a lab.Generated) (why, consequence string) {
+	if a.LeftOut == "" && a.Doubt != "" {
+		return a.Doubt, "lab waits for it: provide what it lacks, or it does not converge"
+	}
+	return a.LeftOut, "lab does not wait for it"
 }
 
 // Unsynced leaves out an Application that Argo CD does not sync.
@@ -41,32 +49,45 @@ func Unsynced(g *lab.Generated, why string) {
 	g.LeftOut, g.State = cmp.Or(g.LeftOut, why), lab.Absent
 }
 
-// Settle leaves out what needs left-out Applications, and notes why each is left out.
+// Settle leaves out what needs left-out Applications, doubts the estate's own with what nothing in its files provides, and notes why.
 func Settle(e *lab.Estate) {
 	dependents(e)
+	doubts(e)
 	note(e, nil)
 }
 
-// note notes why Applications are left out, except those already noted.
-func note(e *lab.Estate, noted map[string]bool) {
+// doubts records what the estate's own Applications lack. It may come from elsewhere, such as from a hand or another tool, so lab waits for them.
+func doubts(e *lab.Estate) {
+	all := named(e)
+	for i := range e.Applications {
+		a := &e.Applications[i]
+		if i := slices.IndexFunc(a.Lacks, all.unmet); i >= 0 && !a.Mounted {
+			a.Doubt = cmp.Or(a.Doubt, a.Lacks[i].Why)
+		}
+	}
+}
+
+// note notes why Applications are left out or doubtful, except what was noted of them already.
+func note(e *lab.Estate, noted map[string]string) {
 	type cause struct {
-		at  lab.Position
-		why string
+		at               lab.Position
+		why, consequence string
 	}
 	names := map[cause][]string{}
 	var order []cause
 	for _, a := range e.Applications {
-		if a.LeftOut == "" || noted[a.Name] {
+		why, consequence := verdict(a)
+		if why == noted[a.Name] {
 			continue
 		}
-		c := cause{a.At, a.LeftOut}
+		c := cause{a.At, why, consequence}
 		if names[c] == nil {
 			order = append(order, c)
 		}
 		names[c] = append(names[c], a.Name)
 	}
 	for _, c := range order {
-		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(names[c], ", ") + ": " + c.why, Cure: "lab does not wait for it"})
+		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(names[c], ", ") + ": " + c.why, Cure: c.consequence})
 	}
 }
 
@@ -77,10 +98,10 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 		what string
 	}
 	var causes []cause
-	names, noted := map[cause][]string{}, map[string]bool{}
+	names, noted := map[cause][]string{}, map[string]string{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
-		noted[a.Name] = a.LeftOut != ""
+		noted[a.Name], _ = verdict(*a)
 		for _, url := range slices.Concat(a.Others, a.Pulls) {
 			err := unreachable[url]
 			if err == nil {
@@ -94,7 +115,8 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			if r, mounted := e.Repository(url); mounted {
 				what += fmt.Sprintf("; the mirror of %s is served as %s", r.Dir, lab.RepositoryPage(url))
 			}
-			a.LeftOut, noted[a.Name] = cmp.Or(a.LeftOut, what), true
+			a.LeftOut = cmp.Or(a.LeftOut, what)
+			noted[a.Name] = a.LeftOut
 			c := cause{a.At, what}
 			if names[c] == nil {
 				causes = append(causes, c)
@@ -106,6 +128,7 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	if shared(e) {
 		dependents(e)
 	}
+	doubts(e)
 	var ps lab.Problems
 	for _, c := range causes {
 		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
@@ -118,21 +141,35 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	return ps
 }
 
-// dependents leaves out what needs left-out Applications, or what nothing provides, is in a later sync wave than one, or syncs such waves.
-func dependents(e *lab.Estate) {
-	last := map[string]int{} // wave
-	byName := map[string]*lab.Generated{}
+// applications are those of an estate, by name.
+type applications map[string]*lab.Generated
+
+func named(e *lab.Estate) applications {
+	all := applications{}
 	for i := range e.Applications {
-		a := &e.Applications[i]
-		last[a.Folder], byName[a.Name] = max(last[a.Folder], a.Wave), a
+		all[e.Applications[i].Name] = &e.Applications[i]
 	}
-	works := func(name string) bool {
-		a := byName[name]
-		return a == nil || a.LeftOut == "" || a.State == lab.Drifts
-	}
-	applied := func(name string) bool { return works(name) || byName[name].State != lab.Absent }
-	unmet := func(n lab.Need) bool {
-		return !slices.ContainsFunc(n.By, works) && !slices.ContainsFunc(n.Synced, applied)
+	return all
+}
+
+// works reports whether lab waits for an Application, or could.
+func (m applications) works(name string) bool {
+	a := m[name]
+	return a == nil || a.LeftOut == "" || a.State == lab.Drifts
+}
+
+// unmet reports whether nothing provides what an Application needs.
+func (m applications) unmet(n lab.Need) bool {
+	synced := func(name string) bool { return m.works(name) || m[name].State != lab.Absent }
+	return !slices.ContainsFunc(n.By, m.works) && !slices.ContainsFunc(n.Synced, synced)
+}
+
+// dependents leaves out what needs left-out Applications, those of mounted repositories that lack what nothing provides, and what is in a later sync wave than one or syncs
+// such waves.
+func dependents(e *lab.Estate) {
+	last, all := map[string]int{}, named(e) // wave
+	for _, a := range all {
+		last[a.Folder] = max(last[a.Folder], a.Wave)
 	}
 	for again := true; again; {
 		again = false
@@ -142,7 +179,7 @@ func dependents(e *lab.Estate) {
 			if a.LeftOut != "" {
 				continue
 			}
-			if i := slices.IndexFunc(a.Lacks, unmet); i >= 0 {
+			if i := slices.IndexFunc(a.Lacks, all.unmet); i >= 0 && a.Mounted {
 				n := a.Lacks[i]
 				a.LeftOut, a.State, a.Blocks, again = n.Why, n.State, a.Blocks || n.Blocks, true
 				continue
@@ -153,7 +190,7 @@ func dependents(e *lab.Estate) {
 				continue
 			}
 			for _, name := range a.Needs {
-				if !works(name) {
+				if !all.works(name) {
 					a.LeftOut, again = "needs "+name+", which is left out", true
 				}
 			}
@@ -198,7 +235,7 @@ func blocking(e *lab.Estate) map[string]*lab.Generated {
 	return first
 }
 
-// shared leaves out the Applications that share objects with others that are synced, and reports whether there are any.
+// shared leaves out the Applications of mounted repositories that share objects with others that are synced, doubts the estate's own, and reports whether any is left out.
 func shared(e *lab.Estate) bool {
 	unsynced := map[string]bool{}
 	for _, a := range e.Applications {
@@ -211,8 +248,12 @@ func shared(e *lab.Estate) bool {
 		if j < 0 || a.LeftOut != "" {
 			continue
 		}
-		a.LeftOut = "shares " + a.Shared[j].Object + " with " + a.Shared[j].With + ": Argo CD keeps only one of them in sync"
-		a.State, found = lab.Drifts, true
+		why := "shares " + a.Shared[j].Object + " with " + a.Shared[j].With + ": Argo CD keeps only one of them in sync"
+		if !a.Mounted {
+			a.Doubt = cmp.Or(a.Doubt, why)
+			continue
+		}
+		a.LeftOut, a.State, found = why, lab.Drifts, true
 	}
 	return found
 }

@@ -12,7 +12,7 @@ import (
 // What is left out with an unreachable repository is noted with its own reason.
 func TestNotesOfDependents(t *testing.T) {
 	named := func(name string) lab.Generated {
-		return lab.Generated{Application: lab.Application{Name: name}, At: lab.Position{File: name + ".yaml", Line: 1}}
+		return lab.Generated{Application: lab.Application{Name: name}, At: lab.Position{File: name + ".yaml", Line: 1}, Mounted: true}
 	}
 	charts, after, issuers, plain := named("charts"), named("after"), named("issuers"), named("plain")
 	charts.Others = []string{"https://charts.example.com"}
@@ -38,7 +38,7 @@ func TestNotesOfDependents(t *testing.T) {
 // Each case has Applications on a cluster of the lab, and why they are left out when everything is settled, with their state, and "blocks" if they do.
 func TestSettle(t *testing.T) {
 	app := func(name string, change ...func(*lab.Generated)) lab.Generated {
-		g := lab.Generated{Application: lab.Application{Name: name, Cluster: "hub"}}
+		g := lab.Generated{Application: lab.Application{Name: name, Cluster: "hub"}, Mounted: true}
 		for _, c := range change {
 			c(&g)
 		}
@@ -54,6 +54,7 @@ func TestSettle(t *testing.T) {
 	in := func(folder string, wave int) change {
 		return func(g *lab.Generated) { g.Folder, g.Wave = folder, wave }
 	}
+	own := func(g *lab.Generated) { g.Mounted = false }
 	out := func(g *lab.Generated) { g.LeftOut = "out" }
 	blocks := func(g *lab.Generated) { g.Blocks = true }
 	absent := func(g *lab.Generated) { g.State = lab.Absent }
@@ -69,6 +70,8 @@ func TestSettle(t *testing.T) {
 		"a chain":                  {apps: []lab.Generated{app("a", needing("b")), app("b", needing("c")), app("c", out)}, want: []string{"a: needs b, which is left out", "b: needs c, which is left out"}},
 		"lacks":                    {apps: []lab.Generated{app("a", lacking(lab.Need{}))}, want: []string{"a: no kind"}},
 		"lacks what blocks":        {apps: []lab.Generated{app("a", lacking(lab.Need{Blocks: true, State: lab.Absent}))}, want: []string{"a: no kind, blocks, absent"}},
+		"the estate's own lacks":   {apps: []lab.Generated{app("a", own, lacking(lab.Need{Blocks: true, State: lab.Absent})), app("b", needing("a"))}, want: []string{"a: no kind, in doubt"}},
+		"provided for its own":     {apps: []lab.Generated{app("a", own, lacking(lab.Need{By: []string{"b"}})), app("b")}},
 		"provided":                 {apps: []lab.Generated{app("a", lacking(lab.Need{By: []string{"b"}})), app("b")}},
 		"provided by one of two":   {apps: []lab.Generated{app("a", lacking(lab.Need{By: []string{"b", "c"}})), app("b", out), app("c")}},
 		"provided by what drifts":  {apps: []lab.Generated{app("a", lacking(lab.Need{By: []string{"b"}})), app("b", out, drifts)}},
@@ -98,13 +101,17 @@ func TestSettle(t *testing.T) {
 			var got []string
 			noted := 0
 			for _, a := range e.Applications {
-				if a.LeftOut != "" {
+				why, _ := verdict(a)
+				if why != "" {
 					noted++
 				}
-				if a.LeftOut == "" || a.LeftOut == "out" {
+				if why == "" || why == "out" {
 					continue
 				}
-				line := a.Name + ": " + a.LeftOut
+				line := a.Name + ": " + why
+				if a.LeftOut == "" {
+					line += ", in doubt"
+				}
 				if a.Blocks {
 					line += ", blocks"
 				}
@@ -131,7 +138,7 @@ func TestSettle(t *testing.T) {
 // Of several Applications with an object, one is in sync, but which is unknown.
 func TestShared(t *testing.T) {
 	sharing := func(name, with string) lab.Generated {
-		return lab.Generated{Application: lab.Application{Name: name}, Shared: []lab.Share{{Object: "Namespace web", With: with}}}
+		return lab.Generated{Application: lab.Application{Name: name}, Shared: []lab.Share{{Object: "Namespace web", With: with}}, Mounted: true}
 	}
 	for name, c := range map[string]struct {
 		change func(*lab.Generated)
@@ -151,6 +158,11 @@ func TestShared(t *testing.T) {
 			}
 			if got := e.Applications[0]; got.LeftOut != c.want || (got.State == lab.Drifts) != (c.want != "") {
 				t.Errorf("%q, state %q", got.LeftOut, got.State)
+			}
+			a.Mounted = false
+			e.Applications[0] = a
+			if Mark(e, nil); e.Applications[0].LeftOut != "" || e.Applications[0].Doubt != c.want {
+				t.Errorf("the estate's own: left out %q, doubt %q", e.Applications[0].LeftOut, e.Applications[0].Doubt)
 			}
 			if got := e.Applications[2].LeftOut; got != "" { // it works
 				t.Errorf("after: %s", got)

@@ -54,6 +54,27 @@ func (l *Lab) leftOut() map[string]string {
 	return list
 }
 
+// doubted adds to applications that have not converged what they lack, as far as the estate's files show.
+func (l *Lab) doubted(apps []lab.Application) []lab.Application {
+	for i := range apps {
+		if a := &apps[i]; !a.Converged() {
+			a.Message = strings.Trim(l.doubts()[a.Name]+"; "+a.Message, "; ")
+		}
+	}
+	return apps
+}
+
+// doubts returns, by name, why applications that are waited for may not converge.
+func (l *Lab) doubts() map[string]string {
+	list := map[string]string{}
+	for _, a := range l.Estate.Applications {
+		if a.Doubt != "" && a.LeftOut == "" {
+			list[a.Name] = a.Doubt
+		}
+	}
+	return list
+}
+
 // disabled returns the applications of the clusters that exist only if all addons are enabled.
 func (l *Lab) disabled(clusters []lab.Cluster) []lab.Application {
 	asked := applicationNames(l.expected(clusters))

@@ -64,7 +64,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	}
 	asked := l.generated(engine.Known(l.Estate, seen.Registrations))
 	st.Engine, st.Revision = l.Definition.Type, standing.Revision
-	st.Applications = withLeftOut(withMissing(markUnreachable(l.withoutLeftOut(standing.Applications), st.Clusters), asked, standing.Silent...), l.leftOut())
+	st.Applications = withLeftOut(l.doubted(withMissing(markUnreachable(l.withoutLeftOut(standing.Applications), st.Clusters), asked, standing.Silent...)), l.leftOut())
 	return st, nil
 }
 

@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -230,8 +231,16 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	defer cancel()
 	left := r.leftOut()
 	apps, err := e.WaitConverged(ctx, engine.Want{
-		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(left)), Changed: true,
+		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(left)), Doubts: r.doubts(), Changed: true,
 	}, p)
+	var failed *lab.Error
+	if errors.As(err, &failed) {
+		for _, a := range apps {
+			if doubt := r.doubts()[a.Name]; doubt != "" && !a.Converged() {
+				failed.Details = append(failed.Details, a.Name+": "+doubt)
+			}
+		}
+	}
 	if err != nil {
 		return apply.Outcome{}, err
 	}

@@ -105,7 +105,7 @@ func progressLine(v view, want engine.Want, pending []engine.Pending) string {
 	if len(pending) == 0 {
 		return line + ", requesting a refresh"
 	}
-	first := pending[0]
+	first := want.Doubted(pending[0])
 	first.Reason = words.Clip(first.Reason, max(words.Width-len(line)-len(first.Application)-len(", : "), words.Width/3))
 	return line + ", " + first.String()
 }

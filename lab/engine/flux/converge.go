@@ -94,7 +94,7 @@ func root(err error) error {
 func progressLine(s scene, want engine.Want, left []reconciliation.Pending) string {
 	total := s.total(want)
 	line := fmt.Sprintf("%d of %d in sync and healthy", max(total-applicationsAmong(left), 0), total)
-	first := left[0].Pending
+	first := want.Doubted(left[0].Pending)
 	first.Reason = words.Clip(first.Reason, max(words.Width-len(line)-len(first.Application)-len(", : "), words.Width/3))
 	return line + ", " + first.String()
 }
