@@ -53,23 +53,27 @@ type Unit struct {
 	May           func(Need) bool     // whether parts of it that are not known may meet a need; nil for none
 	Nodes         []map[string]string // labels of the nodes of its cluster; nil for unknown ones
 
-	provides []string // by its objects
+	provides map[string]bool
 }
 
 // provided returns what a unit provides. It is determined once.
-func (u *Unit) provided() []string {
+func (u *Unit) provided() map[string]bool {
 	if u.provides == nil {
-		u.provides = append(Provides(u.Objects, u.Namespace), u.Has...)
-		slices.Sort(u.provides)
+		u.provides = map[string]bool{}
+		for _, what := range append(Provides(u.Objects, u.Namespace), u.Has...) {
+			u.provides[what] = true
+		}
 	}
 	return u.provides
 }
 
 func (u *Unit) has(what []string) bool {
-	return slices.ContainsFunc(what, func(s string) bool {
-		_, found := slices.BinarySearch(u.provided(), s)
-		return found
-	})
+	return slices.ContainsFunc(what, func(s string) bool { return u.provided()[s] })
+}
+
+// meets reports whether a unit meets a need, or may.
+func (u *Unit) meets(n Need) bool {
+	return u.has(n.By) || len(n.By)+len(n.May) > 0 && (u.runs(n) || u.May != nil && u.May(n))
 }
 
 // runs reports whether a unit's workloads may meet a need.
@@ -82,28 +86,32 @@ func mentions(n *yaml.Node, text string) bool {
 	return strings.Contains(n.Value, text) || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return mentions(c, text) })
 }
 
-// World is the units of all clusters.
-type World struct{ on map[string][]*Unit }
+// World is what is in all clusters, by cluster.
+type World struct {
+	on  map[string][]*Unit
+	own map[string]*Unit // what the cluster has by itself
+}
 
-// Add adds a unit.
+// Add adds a unit. Those of one name are added one after another.
 func (w *World) Add(u Unit) {
 	if w.on == nil {
-		w.on = map[string][]*Unit{}
+		w.on, w.own = map[string][]*Unit{}, map[string]*Unit{}
+	}
+	if u.Name == "" {
+		w.own[u.Cluster] = &u
+		return
 	}
 	w.on[u.Cluster] = append(w.on[u.Cluster], &u)
 }
 
 // Meeting returns the names of the units of a cluster whose objects meet a need, and of those that may meet it in another way.
 func (w World) Meeting(n Need, cluster string) (by, perhaps []string) {
-	if len(n.By)+len(n.May) == 0 {
-		return nil, nil
-	}
 	for _, u := range w.on[cluster] {
 		switch {
 		case u.has(n.By):
-			by = appendNew(by, u.Name)
-		case u.runs(n) || u.May != nil && u.May(n):
-			perhaps = appendNew(perhaps, u.Name)
+			by = appendOther(by, u.Name)
+		case u.meets(n):
+			perhaps = appendOther(perhaps, u.Name)
 		}
 	}
 	return by, perhaps
@@ -120,8 +128,11 @@ func (w World) Lacks(e Engine, u Unit) []Need {
 		}
 	}
 	return slices.DeleteFunc(list, func(n Need) bool {
-		by, perhaps := w.Meeting(n, u.Cluster)
-		return u.has(n.By) || n.Sort > Served && u.runs(n) || slices.Contains(by, "") || slices.Contains(perhaps, "")
+		if u.has(n.By) || n.Sort > Served && u.runs(n) {
+			return true
+		}
+		own := w.own[u.Cluster]
+		return own != nil && own.meets(n)
 	})
 }
 
@@ -180,6 +191,14 @@ func sequence(n *yaml.Node, path ...any) []*yaml.Node {
 		return nil
 	}
 	return n.Content
+}
+
+// appendOther appends a string, unless it is the last one.
+func appendOther(list []string, s string) []string {
+	if len(list) > 0 && list[len(list)-1] == s {
+		return list
+	}
+	return append(list, s)
 }
 
 func appendNew(list []string, s string) []string {

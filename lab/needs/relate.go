@@ -51,8 +51,9 @@ func Relate(e *lab.Estate, engine Engine, units map[string]Unit, clusters []Unit
 			a.Lacks = w.lacks(engine, u)
 		}
 	}
+	all := named(e)
 	for _, units := range w.on {
-		share(e, units)
+		share(all, units)
 	}
 }
 
@@ -63,13 +64,14 @@ func (w World) lacks(e Engine, u Unit) []lab.Need {
 	var all []lab.Need
 	for _, n := range list {
 		need := lab.Need{Why: n.says(u.Cluster), Blocks: blocks || n.Sort > Exists}
+		if slices.ContainsFunc(all, func(o lab.Need) bool { return o.Why == need.Why }) {
+			continue
+		}
 		need.Synced, need.By = w.Meeting(n, u.Cluster)
 		if n.Sort == Served {
 			need.State = lab.Absent
 		}
-		if !slices.ContainsFunc(all, func(o lab.Need) bool { return o.Why == need.Why }) {
-			all = append(all, need)
-		}
+		all = append(all, need)
 	}
 	return all
 }
@@ -88,12 +90,12 @@ func (n Need) says(cluster string) string {
 }
 
 // share records the objects that several Applications of a cluster have: each marks them as its own, and the others are out of sync.
-func share(e *lab.Estate, units []*Unit) {
+func share(all applications, units []*Unit) {
 	owners := map[string]*lab.Generated{}
 	for _, u := range units {
-		i := slices.IndexFunc(e.Applications, func(a lab.Generated) bool { return a.Name == u.Name })
+		a := all[u.Name]
 		for object, title := range u.tracked() {
-			switch first, a := owners[object], &e.Applications[i]; {
+			switch first := owners[object]; {
 			case first == nil:
 				owners[object] = a
 			case first != a:
