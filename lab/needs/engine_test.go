@@ -1,6 +1,7 @@
 package needs
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,6 +110,31 @@ func compareChecks(t *testing.T, m argo.Minor, version string) {
 			wildcard := strings.HasSuffix(group, ".cnrm.cloud.google.com") && m.Has(3) // took the place of kinds by name
 			if m.Has(since) && !wildcard && !slices.Contains(known[group], kind) {
 				t.Errorf("not upstream: %s of %s", kind, group)
+			}
+		}
+	}
+}
+
+// Each manifest has what it lacks with Argo CD, and with Flux: kstatus and Flux's reader of Jobs.
+func TestEngines(t *testing.T) {
+	for manifest, want := range map[string][2]string{
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {paused: true}}":                                                               {"[paused]", "[paused]"},
+		"{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {suspend: true}}":                                                                    {"[suspended]", "[]"},
+		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}}":                                                                               {"[]", "[a pod that uses it]"},
+		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {volumeName: a}}":                                                        {"[]", "[]"},
+		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {storageClassName: x}}":                                                  {"[StorageClass x]", "[StorageClass x]"},
+		"{apiVersion: cert-manager.io/v1, kind: Issuer, metadata: {name: a}}":                                                                              {"[a controller of cert-manager.io]", "[]"},
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, annotations: {argocd.argoproj.io/ignore-healthcheck: 'true'}}, spec: {paused: true}}": {"[]", "[paused]"},
+	} {
+		u := unitOf(t, manifest)
+		u.Has = []string{Namespace("apps"), "Issuer of cert-manager.io/v1"}
+		for i, e := range []Engine{ArgoCD(0), Flux()} {
+			what := []string{}
+			for _, n := range (World{}).Lacks(e, u) {
+				what = append(what, n.What)
+			}
+			if got := fmt.Sprint(what); got != want[i] {
+				t.Errorf("%s: %s, want %s", manifest, got, want[i])
 			}
 		}
 	}

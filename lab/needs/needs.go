@@ -145,7 +145,7 @@ func (w World) waits(e Engine, u Unit, n *yaml.Node) []Need {
 	if group := groupOf(n); e.asks(group, strict.Text(n, "kind")) {
 		list = append(list, Need{Sort: Ready, Object: n, What: controls(group), May: []string{controls(group), controls("*")}})
 	}
-	if node := Unplaced(n, u.Nodes); node != "" {
+	if node := unplaced(n, u.Nodes); node != "" {
 		list = append(list, Need{Sort: Placed, Object: n, What: node, Clause: ", which needs " + node, May: []string{createsNodes}})
 	}
 	return list
@@ -167,7 +167,7 @@ func served(n *yaml.Node) []Need {
 // refers returns the namespace and the other objects that an object refers to.
 func refers(n *yaml.Node, namespace string) []Need {
 	var list []Need
-	for _, what := range Reads(n, namespace) {
+	for _, what := range reads(n, namespace) {
 		list = append(list, Need{Sort: Exists, Object: n, What: what, Clause: ", whose " + what + " nothing available creates", By: []string{what}, May: []string{createsObjects}})
 	}
 	return list

@@ -16,8 +16,8 @@ import (
 	"homelab/lab/strict"
 )
 
-// Unplaced returns what the pods of a workload require of nodes with these labels and do not find, such as "a node with disk=ssd", or "". A DaemonSet requires no node.
-func Unplaced(object *yaml.Node, nodes []map[string]string) string {
+// unplaced returns what the pods of a workload require of nodes with these labels and do not find, such as "a node with disk=ssd", or "". A DaemonSet requires no node.
+func unplaced(object *yaml.Node, nodes []map[string]string) string {
 	spec := podOf(object)
 	if spec == nil || nodes == nil || strict.Text(object, "kind") == "DaemonSet" || Idle(object) ||
 		strict.Get(spec, "nodeSelector") == nil && strict.Get(spec, "affinity") == nil && strict.Get(spec, "topologySpreadConstraints") == nil {

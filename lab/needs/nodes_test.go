@@ -52,7 +52,7 @@ func TestUnplaced(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(name, problems)
 		}
-		if got := Unplaced(docs[0], c.nodes); got != c.want {
+		if got := unplaced(docs[0], c.nodes); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -71,7 +71,7 @@ func TestUnplacedReplicas(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := Unplaced(docs[0], []map[string]string{{"host": "1"}}); got != want {
+		if got := unplaced(docs[0], []map[string]string{{"host": "1"}}); got != want {
 			t.Errorf("%s: %q, want %q", manifest, got, want)
 		}
 	}

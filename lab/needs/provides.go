@@ -96,7 +96,7 @@ func provides(n *yaml.Node, namespace string) []string {
 	if need := served(n); len(need) > 0 && need[0].By != nil && !IsEngines(need[0].What) && !IsFlux(groupOf(n)) {
 		list = append(list, createsObjects, createsPods)
 	}
-	for _, what := range Reads(n, namespace) {
+	for _, what := range reads(n, namespace) {
 		if strings.HasPrefix(what, claimKind+" ") {
 			list = append(list, uses(what))
 		}

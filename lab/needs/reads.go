@@ -24,8 +24,8 @@ func Split(object string) (kind, namespace, name string) {
 	return kind, namespace, name
 }
 
-// Reads returns what an object refers to, and without which it cannot be created or its pods do not start, as in Provides. It is in a namespace unless it names one.
-func Reads(n *yaml.Node, namespace string) []string {
+// reads returns what an object refers to, and without which it cannot be created or its pods do not start, as in Provides. It is in a namespace unless it names one.
+func reads(n *yaml.Node, namespace string) []string {
 	var list []string
 	in := namespaceOf(n, namespace)
 	if namespaced, _ := render.Namespaced(render.Document{Node: n}); namespaced && in != "" {

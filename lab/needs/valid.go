@@ -24,7 +24,7 @@ const maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it a
 func Unappliable(o render.Document, options []string) string {
 	kind, name := strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")
 	if name == "" {
-		if IsHook(o.Node) {
+		if isHook(o.Node) {
 			return ""
 		}
 		return fmt.Sprintf("a %s in %s has no name", kind, o.File)
