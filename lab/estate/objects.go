@@ -139,11 +139,12 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 		}
 	}
 	for _, o := range objects {
-		why := needs.Unappliable(o, options)
+		why := needs.ArgoCD(MinorOf(l.estate)).Rejected(o, options...)
 		if problems := l.rejectedObject(o); why == "" && len(problems) > 0 {
-			why = needs.Title(o.Node) + " is rejected: " + problems[0].Message
+			why = "rejected: " + problems[0].Message
 		}
 		if why != "" {
+			why = needs.Title(o.Node) + " is " + why
 			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
 			return
 		}

@@ -113,7 +113,7 @@ func omitted(app Application, n *yaml.Node) string {
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
 	case app.Parent == "":
-		return needs.Rejected(render.Document{Node: n})
+		return needs.Flux().Rejected(render.Document{Node: n})
 	}
 	return ""
 }

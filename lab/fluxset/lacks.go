@@ -181,7 +181,7 @@ func (d supply) lacks(u needs.Unit, at step) (kinds, waits []Undefined) {
 func (x Expansion) Lacks(a Application, r Release, objects []render.Document, nodes []map[string]string) (kinds, waits []Undefined) {
 	kinds, waits = x.supply.lacks(needs.Unit{Cluster: r.Remote, Name: a.Key(), Namespace: r.TargetNamespace, Objects: objects, Nodes: nodes}, step{a.Key(), installed})
 	for _, o := range objects {
-		if why := needs.Rejected(o); why != "" {
+		if why := needs.Flux().Rejected(o); why != "" {
 			waits = append(waits, Undefined{Why: "has " + needs.Title(o.Node) + ", which is " + why})
 		}
 	}

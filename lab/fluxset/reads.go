@@ -238,8 +238,8 @@ func (x *expander) applied(app *Application) {
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
 		case ignored(o.Node):
-		case app.mounted && needs.Rejected(o) != "":
-			app.stall(of + " is " + needs.Rejected(o))
+		case app.mounted && needs.Flux().Rejected(o) != "":
+			app.stall(of + " is " + needs.Flux().Rejected(o))
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":

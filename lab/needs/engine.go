@@ -22,11 +22,12 @@ type Engine struct {
 	checked     []string                         // kinds without which a unit is not ready; nil for all
 	minor       argo.Minor
 	unused      bool // a volume that no pod has used yet is not ready
+	validates   bool // unknown fields are rejected, and what is too large for kubectl's annotation
 }
 
 // ArgoCD returns the assessment of a minor of Argo CD with lab's settings, zero being the default: https://argo-cd.readthedocs.io/en/stable/operator-manual/health/
 func ArgoCD(minor argo.Minor) Engine {
-	e := Engine{stops: map[string]string{"Deployment": "paused", "Job": "suspend"}, exempts: argo.IgnoreHealth, controllers: customChecks(), minor: minor}
+	e := Engine{stops: map[string]string{"Deployment": "paused", "Job": "suspend"}, exempts: argo.IgnoreHealth, controllers: customChecks(), minor: minor, validates: true}
 	if !minor.Has(4) {
 		e.checked = checked
 	}

@@ -41,7 +41,7 @@ type Need struct {
 
 // Title names an object in messages, "Deployment web".
 func Title(n *yaml.Node) string {
-	return strict.Text(n, "kind") + " " + strict.Text(n, "metadata", "name")
+	return strings.TrimSpace(strict.Text(n, "kind") + " " + strict.Text(n, "metadata", "name"))
 }
 
 // Unit is what an engine applies together: an Application, a Kustomization, or a release.

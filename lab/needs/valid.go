@@ -2,7 +2,6 @@ package needs
 
 import (
 	"encoding/base64"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,14 +19,20 @@ import (
 
 const maxAnnotations = 256 << 10 // of an object; kubectl keeps in one what it applied
 
-// Unappliable returns why Argo CD fails to apply an object with an Application's sync options, or "".
-func Unappliable(o render.Document, options []string) string {
-	kind, name := strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")
-	if name == "" {
+// Rejected returns why an object is rejected as an engine applies it, with an Application's sync options, "invalid: its name cannot be that of an object", or "". Flux drops
+// unknown fields of Kubernetes' kinds; of Flux, definitions, which are large, are not checked.
+func (e Engine) Rejected(o render.Document, options ...string) string {
+	if !e.validates {
+		if strict.Text(o.Node, "kind") == "CustomResourceDefinition" {
+			return ""
+		}
+		return invalid(o, false)
+	}
+	if strict.Text(o.Node, "metadata", "name") == "" {
 		if isHook(o.Node) {
 			return ""
 		}
-		return fmt.Sprintf("a %s in %s has no name", kind, o.File)
+		return "without a name: " + o.File
 	}
 	for _, option := range strings.Split(strict.Text(o.Node, "metadata", "annotations", argo.SyncOptions), ",") {
 		options = append(slices.Clone(options), strings.TrimSpace(option))
@@ -37,19 +42,7 @@ func Unappliable(o render.Document, options []string) string {
 	if why == "" && size(o.Node) > maxAnnotations && !has("ServerSideApply=true") && !has("Replace=true") {
 		why = "too large for a client-side apply: ServerSideApply=true is not set"
 	}
-	if why != "" {
-		why = fmt.Sprintf("%s %s is %s", kind, name, why)
-	}
 	return why
-}
-
-// Rejected returns why an API server rejects an object that Flux applies, or "". Flux drops unknown fields of Kubernetes' kinds. Definitions, which are large, are
-// not checked.
-func Rejected(o render.Document) string {
-	if strict.Text(o.Node, "kind") == "CustomResourceDefinition" {
-		return ""
-	}
-	return invalid(o, false)
 }
 
 // invalid returns why an API server rejects an object of a kind of Kubernetes, or "". fields includes unknown ones.
