@@ -61,7 +61,6 @@ func TestDirectoryLimits(t *testing.T) {
 		{fstest.MapFS{"web/a.yaml": {Data: []byte(large)}}, 3, ""},
 		{fstest.MapFS{"web/a.yaml": {Data: []byte(large)}, "web/b.yaml": {Data: []byte(large)}, "web/c.yml": {Data: []byte(large)}}, 9, ""},
 		{fstest.MapFS{"web/a.yaml": {Data: []byte(large)}, "web/b.yaml": {Data: []byte(large)}, "web/c.yml": {Data: []byte(large)}, "web/d.yaml": {Data: []byte(large)}}, 0, "web: more than 10 MB of manifests, Argo CD's limit"},
-		{fstest.MapFS{}, 0, ""},
 	} {
 		docs, err := Render(Source{FS: c.files, Source: appset.Source{Path: "web"}})
 		if err == nil && (c.err != "" || len(docs) != c.want) || err != nil && err.Error() != c.err {

@@ -54,7 +54,7 @@ type source struct {
 	vals       map[string]any
 }
 
-// render executes all templates of a chart and its subcharts in the order of their names.
+// render executes all templates of a chart and its subcharts in Helm's order, as some change values of others. The result is in the order of their names.
 func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) {
 	e.names, e.box = map[string]int{}, sandbox.New(e.step)
 	sources := map[string]source{}
@@ -81,7 +81,6 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 			return nil, placed(name, err)
 		}
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		if t := root.Lookup(name); t.Tree != nil && t.Tree.Root != nil {
 			mark(t.Tree.Root, sources[name].text)
@@ -107,6 +106,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 		}
 		list = append(list, o)
 	}
+	slices.SortFunc(list, func(a, b output) int { return strings.Compare(a.name, b.name) })
 	return list, nil
 }
 

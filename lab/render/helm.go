@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -97,7 +96,7 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 		return nil, fmt.Errorf("release name %q: %w", release.Name, err)
 	}
 	caps := chartutil.DefaultCapabilities.Copy()
-	version := cmp.Or(o.KubeVersion, s.KubeVersion, lab.KubernetesVersion+".0")
+	version := cmp.Or(o.KubeVersion, s.kubeVersion())
 	kube, err := chartutil.ParseKubeVersion(version)
 	if err != nil {
 		return nil, fmt.Errorf("kubeVersion %q: %w", version, err)
@@ -105,6 +104,9 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	caps.KubeVersion = *kube
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, kube.String()) {
 		return nil, fmt.Errorf("chart requires kubeVersion %s, which %s is not", want, kube)
+	}
+	if len(o.APIVersions) == 0 {
+		o.APIVersions = s.APIVersions
 	}
 	caps.APIVersions = append(slices.Clone(caps.APIVersions), o.APIVersions...)
 	if err := chartutil.ProcessDependenciesWithMerge(c, vals); err != nil {
@@ -119,6 +121,15 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	}
 	values, _ := top["Values"].(chartutil.Values)
 	return top, validate(c, values)
+}
+
+// kubeVersion returns the destination's version as Argo CD gives it to Helm: with the patch since 3.4.
+func (s Source) kubeVersion() string {
+	version := cmp.Or(s.KubeVersion, lab.KubernetesVersion+".0")
+	if v := strings.Split(version, "."); !s.Minor.Has(4) && len(v) > 2 {
+		version = v[0] + "." + v[1]
+	}
+	return version
 }
 
 // isTest reports whether an object is a `helm test` hook.
@@ -203,8 +214,22 @@ func Merge(into, from map[string]any) {
 	}
 }
 
-// unescapedComma is escaped by Argo CD, so that Helm does not split the parameter.
-var unescapedComma = regexp.MustCompile(`([^\\]),`)
+// parameter escapes commas like Argo CD, so that Helm does not split the value, except in lists: {a,b}.
+func parameter(value string) string {
+	if strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") {
+		return value
+	}
+	var b strings.Builder
+	var last rune
+	for _, r := range value {
+		if r == ',' && last != '\\' {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+		last = r
+	}
+	return b.String()
+}
 
 // parameters applies --set, --set-string and --set-file, in this order.
 func (s Source) parameters(o appset.Helm, vals map[string]any, b *Budget) error {
@@ -218,7 +243,7 @@ func (s Source) parameters(o appset.Helm, vals map[string]any, b *Budget) error 
 			if p.ForceString != asText {
 				continue
 			}
-			if err := set(p.Name+"="+unescapedComma.ReplaceAllString(s.substitute(p.Value), `$1\,`), vals); err != nil {
+			if err := set(p.Name+"="+parameter(s.substitute(p.Value)), vals); err != nil {
 				return failed(at, fmt.Errorf("helm parameter %s: %w", p.Name, err))
 			}
 		}
@@ -228,7 +253,7 @@ func (s Source) parameters(o appset.Helm, vals map[string]any, b *Budget) error 
 		if err != nil {
 			return err
 		}
-		err = strvals.ParseIntoFile(p.Name+"="+strings.ReplaceAll(file, ",", `\,`), vals, func([]rune) (any, error) {
+		err = strvals.ParseIntoFile(p.Name+"="+parameter(file), vals, func([]rune) (any, error) {
 			data, err := b.read(fsys, file)
 			return string(data), err
 		})
@@ -244,7 +269,7 @@ func (s Source) valueFile(name string) (fs.FS, string, error) {
 	at := lab.Position{File: s.Path}
 	if ref, rest, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && s.Ref != nil {
 		if fsys := s.Ref(ref[1:]); fsys != nil {
-			if rest = path.Clean(rest); !fs.ValidPath(rest) {
+			if rest = path.Clean(strings.TrimLeft(s.substitute(rest), "/")); !fs.ValidPath(rest) {
 				return nil, "", failed(s.Path, fmt.Errorf("value file %s leaves its repository", name))
 			}
 			return fsys, rest, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -13,7 +14,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/provider"
 	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/kustomize/v5/commands/edit"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/appset"
@@ -28,13 +31,14 @@ func (s Source) kustomize() ([]Document, error) {
 	if file == "" {
 		return nil, failed(s.Path, errors.New("contains no kustomization.yaml"))
 	}
-	edit := func(k map[string]any) error {
-		if o := s.Source.Kustomize; o != nil {
-			return s.options(r, k, o)
-		}
-		return nil
+	o := s.Source.Kustomize
+	if o == nil {
+		o = &appset.Kustomize{}
 	}
-	return s.build(&scanner{repository: r}, file, edit, krusty.MakeDefaultOptions())
+	if err := s.edit(r, o); err != nil {
+		return nil, failed(file, err)
+	}
+	return s.build(&scanner{repository: r}, file, func(k map[string]any) error { return s.extend(r, k, o) }, krusty.MakeDefaultOptions())
 }
 
 func newRepository(fsys fs.FS, all *Budget) *repository {
@@ -194,40 +198,80 @@ func (r *repository) edit(file string, edit func(k map[string]any) error) error 
 	return nil
 }
 
-// options applies a source's options to a kustomization, like `kustomize edit` in Argo CD.
-func (s Source) options(r *repository, k map[string]any, o *appset.Kustomize) error {
-	for key, value := range map[string]string{"namePrefix": o.NamePrefix, "nameSuffix": o.NameSuffix, "namespace": o.Namespace} {
+// edits are the arguments of `kustomize edit` with which Argo CD applies a source's options.
+func (s Source) edits(o *appset.Kustomize) [][]string {
+	var all [][]string
+	add := func(values []string, args ...string) {
+		if len(values) > 0 {
+			all = append(all, append(args, values...))
+		}
+	}
+	set := func(field, value string) {
 		if value != "" {
-			k[key] = s.substitute(value)
+			add([]string{value}, "set", field, "--")
 		}
 	}
-	for _, text := range o.Images {
-		name, image := image(s.substitute(text))
-		images := slices.DeleteFunc(list(k["images"]), func(i any) bool { have, _ := i.(map[string]any); return have["name"] == name })
-		k["images"] = append(images, image)
+	flags := func(what string, names map[string]bool) []string {
+		args := []string{"add", what}
+		for name, given := range names {
+			if given {
+				args = append(args, "--"+name)
+			}
+		}
+		return args
 	}
-	for _, replica := range o.Replicas {
-		count := replica.Count.IntValue()
-		replicas := slices.DeleteFunc(list(k["replicas"]), func(i any) bool { have, _ := i.(map[string]any); return have["name"] == replica.Name })
-		k["replicas"] = append(replicas, map[string]any{"name": replica.Name, "count": count})
+	pairs := func(of map[string]string, substitute bool) []string {
+		var list []string
+		for _, key := range slices.Sorted(maps.Keys(of)) {
+			value := of[key]
+			if substitute {
+				value = s.substitute(value)
+			}
+			list = append(list, key+":"+value)
+		}
+		return list
 	}
-	labels, annotations := maps.Clone(o.CommonLabels), maps.Clone(o.CommonAnnotations)
-	for key, value := range labels {
-		labels[key] = s.substitute(value)
+	set("nameprefix", o.NamePrefix)
+	set("namesuffix", o.NameSuffix)
+	var images, replicas []string
+	for _, image := range o.Images {
+		images = append(images, s.substitute(image))
 	}
-	if o.CommonAnnotationsEnvsubst {
-		for key, value := range annotations {
-			annotations[key] = s.substitute(value)
+	for _, r := range o.Replicas {
+		replicas = append(replicas, fmt.Sprintf("%s=%d", r.Name, r.Count.IntValue()))
+	}
+	add(images, "set", "image")
+	add(replicas, "set", "replicas")
+	add(pairs(o.CommonLabels, true), flags("label", map[string]bool{
+		"force": o.ForceCommonLabels, "without-selector": o.LabelWithoutSelector, "include-templates": o.LabelIncludeTemplates,
+	})...)
+	add(pairs(o.CommonAnnotations, o.CommonAnnotationsEnvsubst), flags("annotation", map[string]bool{"force": o.ForceCommonAnnotations})...)
+	set("namespace", o.Namespace)
+	return all
+}
+
+// edit applies a source's options to its kustomization like Argo CD.
+func (s Source) edit(r *repository, o *appset.Kustomize) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("kustomize: %v", p)
+		}
+	}()
+	provide := provider.NewDefaultDepProvider()
+	for _, args := range s.edits(o) {
+		cmd := edit.NewCmdEdit(folder{r, s.Path}, provide.GetFieldValidator(), provide.GetResourceFactory(), io.Discard)
+		cmd.SetArgs(args)
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.Execute(); err != nil {
+			return fmt.Errorf("kustomize edit %s: %w", strings.Join(args[:2], " "), err)
 		}
 	}
-	if o.LabelWithoutSelector && len(labels) > 0 {
-		k["labels"] = append(list(k["labels"]), map[string]any{"pairs": labels, "includeSelectors": false, "includeTemplates": o.LabelIncludeTemplates})
-	} else if err := add(k, "commonLabels", labels, o.ForceCommonLabels); err != nil {
-		return err
-	}
-	if err := add(k, "commonAnnotations", annotations, o.ForceCommonAnnotations); err != nil {
-		return err
-	}
+	return nil
+}
+
+// extend applies the options for which there is no command, or one that would fetch.
+func (s Source) extend(r *repository, k map[string]any, o *appset.Kustomize) error {
 	for _, p := range o.Patches {
 		var patch map[string]any
 		data, err := json.Marshal(p)
@@ -239,56 +283,31 @@ func (s Source) options(r *repository, k map[string]any, o *appset.Kustomize) er
 		}
 		k["patches"] = append(list(k["patches"]), patch)
 	}
+	for _, c := range s.components(r, o) {
+		if !slices.Contains(list(k["components"]), any(c)) {
+			k["components"] = append(list(k["components"]), c)
+		}
+	}
+	return nil
+}
+
+// components returns the folders of a source's components. `kustomize edit` would clone those that do not exist.
+func (s Source) components(r *repository, o *appset.Kustomize) []string {
+	var found []string
 	for _, c := range o.Components {
-		if dir := path.Join(s.Path, c); o.IgnoreMissingComponents && (!r.Exists(dir) || s.Minor.Has(6) && kustomizationIn(r.FS, dir) == "") {
+		dir := path.Join(s.Path, c)
+		if o.IgnoreMissingComponents && (!r.Exists(dir) || s.Minor.Has(6) && kustomizationIn(r.FS, dir) == "") {
 			continue
 		}
-		k["components"] = append(list(k["components"]), c)
-	}
-	return nil
-}
-
-// add adds entries to a map of a kustomization; existing keys are an error unless forced.
-func add(k map[string]any, field string, pairs map[string]string, force bool) error {
-	if len(pairs) == 0 {
-		return nil
-	}
-	have, _ := k[field].(map[string]any)
-	if have == nil {
-		have = map[string]any{}
-	}
-	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		if _, there := have[key]; there && !force {
-			return fmt.Errorf("%s: %s exists, and the Application does not force it", field, key)
+		matches, _ := (folder{r, s.Path}).Glob(c) // a wrong pattern matches nothing
+		if len(matches) == 0 {
+			matches = []string{c}
 		}
-		have[key] = pairs[key]
-	}
-	k[field] = have
-	return nil
-}
-
-// image parses an argument of `kustomize edit set image`: name=new:tag@digest.
-func image(text string) (name string, entry map[string]any) {
-	name, to, renamed := strings.Cut(text, "=")
-	if !renamed {
-		to = name
-	}
-	entry = map[string]any{}
-	if at := strings.Index(to, "@"); at >= 0 {
-		to, entry["digest"] = to[:at], to[at+1:]
-	}
-	if colon := strings.LastIndex(to, ":"); colon > strings.LastIndex(to, "/") {
-		to, entry["newTag"] = to[:colon], to[colon+1:]
-	}
-	if renamed {
-		if to != "*" {
-			entry["newName"] = to
+		if found = append(found, matches...); o.IgnoreMissingComponents && s.Minor.Has(6) {
+			break // Argo CD 3.6 takes the first that exists
 		}
-	} else {
-		name = to
 	}
-	entry["name"] = name
-	return name, entry
+	return found
 }
 
 func list(v any) []any { l, _ := v.([]any); return l }

@@ -36,7 +36,8 @@ type Source struct {
 	Application string // default release name
 	Project     string
 	Namespace   string     // of the destination
-	KubeVersion string     // of the destination; empty for lab's
+	KubeVersion string     // of the destination, with the patch; empty for lab's
+	APIVersions []string   // of the destination besides those that Helm knows
 	Minor       argo.Minor // of Argo CD; zero for the default
 
 	Budget *Budget // of all renderings, or nil
@@ -108,7 +109,9 @@ func Render(s Source) ([]Document, error) {
 	if !fs.ValidPath(dir) {
 		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.Path}, Message: "leaves the repository"}}
 	}
-	s.Path = dir
+	if s.Path = dir; !isFolder(s.FS, dir) {
+		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "does not exist"}, Missing: dir}
+	}
 	if err := s.override(); err != nil {
 		return nil, err
 	}
@@ -125,6 +128,11 @@ func Render(s Source) ([]Document, error) {
 	default:
 		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
 	}
+}
+
+func isFolder(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.IsDir()
 }
 
 func isFile(fsys fs.FS, name string) bool {

@@ -85,6 +85,35 @@ func (r *repository) Glob(pattern string) ([]string, error) {
 	return names, err
 }
 
+// folder is a repository as seen from one of its folders, in which kustomizations may be overlaid.
+type folder struct {
+	*repository
+	dir string
+}
+
+func (f folder) Exists(name string) bool { return f.repository.Exists(path.Join(f.dir, name)) }
+func (f folder) IsDir(name string) bool  { return f.repository.IsDir(path.Join(f.dir, name)) }
+func (f folder) ReadFile(name string) ([]byte, error) {
+	return f.repository.ReadFile(path.Join(f.dir, name))
+}
+
+func (f folder) WriteFile(name string, b []byte) error {
+	f.edited[path.Join(f.dir, name)] = b
+	return nil
+}
+
+// Glob returns names relative to the folder.
+func (f folder) Glob(pattern string) ([]string, error) {
+	names, err := fs.Glob(f.FS, path.Join(f.dir, pattern))
+	for i := range names {
+		if names[i], err = filepath.Rel(f.dir, names[i]); err != nil {
+			return nil, err
+		}
+		names[i] = filepath.ToSlash(names[i])
+	}
+	return names, err
+}
+
 // ReadFile implements filesys.FileSystem.
 func (r *repository) ReadFile(name string) ([]byte, error) {
 	name = within(name)
