@@ -25,7 +25,7 @@ type rendering struct {
 func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source) render.Source {
 	return render.Source{
 		FS: fsys, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
-		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate),
+		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate), Sources: app.Spec.Sources,
 		Ref: func(name string) fs.FS {
 			for _, s := range app.Spec.All() {
 				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {

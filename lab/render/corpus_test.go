@@ -142,9 +142,9 @@ func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 		if len(c.app.Spec.Sources) > 0 && source.Path == "" && source.Chart == "" {
 			continue
 		}
-		docs, err := Render(Source{
+		from := Source{
 			FS: repository(source.RepoURL), Source: source, Application: c.app.Metadata.Name, Project: c.app.Spec.Project, Namespace: c.app.Spec.Destination.Namespace,
-			KubeVersion: strings.TrimPrefix(c.destination.Version, "v"), APIVersions: c.destination.APIVersions, Minor: m,
+			KubeVersion: strings.TrimPrefix(c.destination.Version, "v"), APIVersions: c.destination.APIVersions, Minor: m, Sources: c.app.Spec.Sources,
 			Ref: func(name string) fs.FS {
 				for _, s := range sources {
 					if s.Ref == name {
@@ -153,11 +153,15 @@ func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 				}
 				return nil
 			},
-		})
+		}
+		docs, err := Render(from)
 		if err != nil {
 			return want{Error: err.Error()}, err
 		}
-		w.Types = append(w.Types, string(TypeOf(repository(source.RepoURL), source)))
+		if err := from.override(); err != nil {
+			t.Fatal(err)
+		}
+		w.Types = append(w.Types, string(TypeOf(from.FS, from.Source)))
 		for _, d := range docs {
 			for _, n := range strict.Items(d.Node) {
 				data, err := yaml.Marshal(n)
@@ -180,9 +184,13 @@ func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 func (w *want) normalise() {
 	for _, o := range w.Objects {
 		metadata, _ := o["metadata"].(map[string]any)
-		annotations, ok := metadata["annotations"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+			o["metadata"] = metadata
+		}
+		annotations, _ := metadata["annotations"].(map[string]any)
 		delete(annotations, argo.Prefix+"tracking-id")
-		if ok && len(annotations) == 0 {
+		if len(annotations) == 0 {
 			delete(metadata, "annotations")
 		}
 	}

@@ -1,10 +1,13 @@
 package render
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"path"
@@ -14,11 +17,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/strvals"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/strict"
 )
 
 // helm renders like `helm template --include-crds` with Argo CD's options.
@@ -33,6 +39,9 @@ func (s Source) helm() (docs []Document, err error) {
 			docs, err = nil, failed(at, fmt.Errorf("helm: %v", r))
 		}
 	}()
+	if v := o.Version; v != "" && v != "v3" && (v != "v4" || !s.Minor.Has(5)) {
+		return nil, failed(at, fmt.Errorf("helm.version %s: Argo CD %s does not have it", v, s.Minor))
+	}
 	b := one(s.Budget)
 	c, err := s.chart(b)
 	if err != nil {
@@ -81,17 +90,22 @@ func (s Source) helm() (docs []Document, err error) {
 		if err != nil {
 			return nil, err
 		}
-		docs = append(docs, more...)
-	}
-	if o.SkipTests {
-		docs = slices.DeleteFunc(docs, isTest)
+		for _, d := range more {
+			if strict.Text(d.Node, "kind") == "" {
+				return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: d.Line}, Message: "rendered output: a document without kind"}}
+			}
+			events, known := helmEvents(d)
+			if known && !(o.SkipTests && slices.Contains(events, release.HookTest)) {
+				docs = append(docs, d)
+			}
+		}
 	}
 	return docs, nil
 }
 
 // scope returns the templates' top-level values.
 func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chartutil.Values, error) {
-	release := chartutil.ReleaseOptions{Name: cmp.Or(o.ReleaseName, s.Application), Namespace: cmp.Or(o.Namespace, s.Namespace), Revision: 1, IsInstall: true}
+	release := chartutil.ReleaseOptions{Name: cmp.Or(o.ReleaseName, s.Application), Namespace: cmp.Or(o.Namespace, s.Namespace, "default"), Revision: 1, IsInstall: true}
 	if err := chartutil.ValidateReleaseName(release.Name); err != nil {
 		return nil, fmt.Errorf("release name %q: %w", release.Name, err)
 	}
@@ -101,7 +115,7 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	if err != nil {
 		return nil, fmt.Errorf("kubeVersion %q: %w", version, err)
 	}
-	caps.KubeVersion = *kube
+	caps.KubeVersion, caps.HelmVersion.Version = *kube, helmVersion(s.Minor)
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, kube.String()) {
 		return nil, fmt.Errorf("chart requires kubeVersion %s, which %s is not", want, kube)
 	}
@@ -132,18 +146,25 @@ func (s Source) kubeVersion() string {
 	return version
 }
 
-// isTest reports whether an object is a `helm test` hook.
-func isTest(d Document) bool {
-	var o struct {
-		Metadata struct {
-			Annotations map[string]any `yaml:"annotations"`
-		} `yaml:"metadata"`
+// helmEvents returns the events of a hook. Helm drops hooks of events that it does not know.
+func helmEvents(d Document) (events []release.HookEvent, known bool) {
+	of := strict.Text(d.Node, "metadata", "annotations", release.HookAnnotation)
+	if of == "" {
+		return nil, true
 	}
-	if d.Decode(&o) != nil {
-		return false
+	for name := range strings.SplitSeq(of, ",") {
+		event := release.HookEvent(strings.ToLower(strings.TrimSpace(name)))
+		switch event {
+		case "test-success":
+			event = release.HookTest
+		case release.HookTest, release.HookPreInstall, release.HookPostInstall, release.HookPreDelete, release.HookPostDelete, release.HookPreUpgrade,
+			release.HookPostUpgrade, release.HookPreRollback, release.HookPostRollback:
+		default:
+			return nil, false
+		}
+		events = append(events, event)
 	}
-	hook, _ := o.Metadata.Annotations["helm.sh/hook"].(string)
-	return strings.HasPrefix(hook, "test")
+	return events, true
 }
 
 // origin maps Helm's chart/templates/x.yaml to a file of the repository. For charts from archives or under other names,
@@ -177,7 +198,7 @@ func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 		case err != nil:
 			return nil, failed(file, err)
 		}
-		if vals, err = overlay(vals, data); err != nil {
+		if vals, err = s.overlay(vals, data); err != nil {
 			return nil, failed(file, err)
 		}
 	}
@@ -185,19 +206,35 @@ func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 	if o.ValuesObject != nil && len(o.ValuesObject.Raw) > 0 {
 		own = o.ValuesObject.Raw
 	}
-	vals, err = overlay(vals, own)
+	vals, err = s.overlay(vals, own)
 	if err != nil {
 		return nil, failed(s.Path, fmt.Errorf("helm values: %w", err))
 	}
 	return vals, s.parameters(o, vals, b)
 }
 
-func overlay(vals map[string]any, data []byte) (map[string]any, error) {
-	next := map[string]any{}
-	if err := yaml.Unmarshal(data, &next); err != nil {
-		return nil, err
+// overlay merges values, of the first document or since Helm 4 of all.
+func (s Source) overlay(vals map[string]any, data []byte) (map[string]any, error) {
+	texts := [][]byte{data}
+	if s.Minor.Has(5) {
+		texts = nil
+		for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+			text, err := reader.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			texts = append(texts, text)
+		}
 	}
-	Merge(vals, next)
+	for _, text := range texts {
+		next := map[string]any{}
+		if err := yaml.Unmarshal(text, &next); err != nil {
+			return nil, err
+		}
+		Merge(vals, next)
+	}
 	return vals, nil
 }
 
@@ -267,16 +304,17 @@ func (s Source) parameters(o appset.Helm, vals map[string]any, b *Budget) error 
 // valueFile resolves a value file: relative to the chart, from the repository's root, or in the repository of a $ref.
 func (s Source) valueFile(name string) (fs.FS, string, error) {
 	at := lab.Position{File: s.Path}
-	if ref, rest, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && s.Ref != nil {
-		if fsys := s.Ref(ref[1:]); fsys != nil {
+	if ref, rest, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && len(s.Sources) > 0 {
+		if !slices.ContainsFunc(s.Sources, func(o appset.Source) bool { return o.Ref == ref[1:] }) {
+			return nil, "", failed(s.Path, fmt.Errorf("value file %s: no source has ref %s", name, ref[1:]))
+		}
+		if fsys := s.ref(ref); fsys != nil {
 			if rest = path.Clean(strings.TrimLeft(s.substitute(rest), "/")); !fs.ValidPath(rest) {
 				return nil, "", failed(s.Path, fmt.Errorf("value file %s leaves its repository", name))
 			}
 			return fsys, rest, nil
 		}
-		if !strings.HasPrefix(ref, "$ARGOCD_") {
-			return nil, "", remote(at, name, "takes values from "+name+", but the repository of "+ref+" is unavailable")
-		}
+		return nil, "", remote(at, name, "takes values from "+name+", but the repository of "+ref+" is unavailable")
 	}
 	name = s.substitute(name)
 	if u, err := url.Parse(name); err == nil && u.Scheme != "" {
@@ -293,6 +331,14 @@ func (s Source) valueFile(name string) (fs.FS, string, error) {
 		return nil, "", failed(s.Path, fmt.Errorf("value file %s leaves the repository", name))
 	}
 	return s.FS, file, nil
+}
+
+// ref returns the repository of a source of several, as $values.
+func (s Source) ref(name string) fs.FS {
+	if !strings.HasPrefix(name, "$") || len(s.Sources) == 0 || s.Ref == nil {
+		return nil
+	}
+	return s.Ref(name[1:])
 }
 
 // schemaURL is the nominal location of a chart's schema.

@@ -20,6 +20,18 @@ import (
 	"homelab/lab/argo"
 )
 
+// helmVersion returns the version of Helm beside a minor of Argo CD.
+func helmVersion(m argo.Minor) string {
+	switch {
+	case m.Has(6):
+		return "v4.3.1"
+	case m.Has(5):
+		return "v4.2.1"
+	default:
+		return "v3.22.0"
+	}
+}
+
 // helm4 are the template functions that Helm 4 has besides those of Helm 3, by the minor of Argo CD: 3.5 bundles Helm 4.2, 3.6 bundles 4.3.
 func helm4(m argo.Minor) template.FuncMap {
 	funcs := template.FuncMap{}

@@ -11,6 +11,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/ignore"
 
 	"homelab/lab"
@@ -25,6 +26,11 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 	c, err := loadChart(s.FS, s.Path, b)
 	if err != nil {
 		return nil, failed(file, err)
+	}
+	if s.Minor.Has(5) {
+		if err := s.asHelm4(c); err != nil {
+			return nil, failed(file, err)
+		}
 	}
 	if c.Metadata.Type != "" && c.Metadata.Type != "application" {
 		return nil, failed(file, fmt.Errorf("chart %s is a %s and cannot be rendered alone", c.Name(), c.Metadata.Type))
@@ -56,6 +62,28 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		}
 	}
 	return c, nil
+}
+
+// asHelm4 changes what Helm 4 reads otherwise in a chart and its subcharts.
+func (s Source) asHelm4(c *chart.Chart) error {
+	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
+		return fmt.Errorf("chart %s has apiVersion %s, which Helm 4 does not know", c.Name(), v)
+	}
+	for _, f := range c.Raw {
+		if f.Name == chartutil.ValuesfileName && bytes.Contains(f.Data, []byte("\n---")) {
+			vals, err := s.overlay(map[string]any{}, f.Data)
+			if err != nil {
+				return fmt.Errorf("%s of chart %s: %w", f.Name, c.Name(), err)
+			}
+			c.Values = vals
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		if err := s.asHelm4(sub); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func vendored(c *chart.Chart, name string) bool {

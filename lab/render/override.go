@@ -9,6 +9,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
+	"homelab/lab/appset"
 	"homelab/lab/argo"
 )
 
@@ -22,7 +23,7 @@ func (s *Source) override() error {
 	for _, name := range names {
 		file := path.Join(s.Path, name)
 		data, err := fs.ReadFile(s.FS, file)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || isFolder(s.FS, file) {
 			continue
 		}
 		var options []byte
@@ -35,10 +36,11 @@ func (s *Source) override() error {
 		if err == nil {
 			data, err = jsonpatch.MergePatch(options, data)
 		}
-		merged := s.Source
-		if err == nil {
-			merged.Helm, merged.Kustomize, merged.Directory, merged.Plugin = nil, nil, nil, nil
-			err = yaml.Unmarshal(data, &merged)
+		var merged appset.Source
+		for _, text := range [][]byte{options, data} { // into one another: a null removes nothing
+			if err == nil {
+				err = json.Unmarshal(text, &merged)
+			}
 		}
 		if err != nil {
 			return failed(file, err)

@@ -91,6 +91,7 @@ func Mentions(s Source, word string) bool {
 	if !fs.ValidPath(s.Path) {
 		return false
 	}
+	_ = s.override() // Render reports its errors
 	b := one(s.Budget)
 	found := false
 	has := func(data []byte) { found = found || bytes.Contains(data, []byte(word)) }
@@ -129,6 +130,7 @@ func Fetches(s Source) []string {
 	if !fs.ValidPath(s.Path) {
 		return nil
 	}
+	_ = s.override() // Render reports its errors
 	var urls []string
 	add := func(url string) {
 		if url = strings.TrimPrefix(url, "git::"); url != "" && !slices.Contains(urls, url) {

@@ -4,6 +4,7 @@ package render
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -41,6 +43,8 @@ type Source struct {
 	Minor       argo.Minor // of Argo CD; zero for the default
 
 	Budget *Budget // of all renderings, or nil
+
+	Sources []appset.Source // of an Application with several, for their names
 
 	// Ref returns the repository of a named source, "values" for $values/values.yaml, or nil if it is not available.
 	Ref func(name string) fs.FS
@@ -91,16 +95,18 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 	case s.Plugin != nil:
 		return Plugin
 	}
-	dir := path.Clean(s.Path)
-	for _, name := range Kustomizations { // Argo CD finds the chart first, but the kustomization wins
-		if isFile(fsys, path.Join(dir, name)) {
-			return Kustomize
+	found := Plain
+	entries, _ := fs.ReadDir(fsys, path.Clean(s.Path))
+	for _, e := range entries { // the last decides: a kustomization.yaml comes after a Chart.yaml
+		switch {
+		case e.IsDir():
+		case strings.HasSuffix(e.Name(), "Chart.yaml"):
+			found = Helm
+		case slices.Contains(Kustomizations, e.Name()):
+			found = Kustomize
 		}
 	}
-	if isFile(fsys, path.Join(dir, "Chart.yaml")) {
-		return Helm
-	}
-	return Plain
+	return found
 }
 
 // Render renders a chart or a kustomization, or reads a folder of manifests. Its errors are *Error.
@@ -118,16 +124,50 @@ func Render(s Source) ([]Document, error) {
 	if types := s.Types(); len(types) > 1 {
 		return nil, failed(dir, errors.New("its source has options of several types: "+strings.Join(types, ", ")))
 	}
+	var docs []Document
+	var err error
 	switch t := TypeOf(s.FS, s.Source); t {
 	case Plain:
-		return s.directory()
+		docs, err = s.directory()
 	case Helm:
-		return s.helm()
+		docs, err = s.helm()
 	case Kustomize:
-		return s.kustomize()
+		docs, err = s.kustomize()
 	default:
-		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
+		err = &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
 	}
+	for _, d := range docs {
+		for _, n := range strict.Items(d.Node) {
+			if err == nil {
+				err = trackable(d.File, n)
+			}
+		}
+	}
+	return docs, err
+}
+
+// trackable returns the error of an object to which Argo CD cannot add its annotation.
+func trackable(file string, n *yaml.Node) error {
+	at := strict.Get(n, "metadata", "annotations")
+	if at == nil || strict.IsNull(at) || strict.Text(n, "kind") == "CustomResourceDefinition" {
+		return nil
+	}
+	if at.Kind != yaml.MappingNode {
+		return &Error{Problem: lab.Problem{Position: strict.Position(file, at), Message: "annotations are no mapping"}}
+	}
+	for i := 0; i+1 < len(at.Content); i += 2 {
+		key, value := at.Content[i], at.Content[i+1]
+		var text any
+		if data, err := yaml.Marshal(value); err != nil || sigsyaml.Unmarshal(data, &text) != nil { // as in YAML 1.1
+			continue
+		}
+		if _, ok := text.(string); !ok {
+			return &Error{Problem: lab.Problem{
+				Position: strict.Position(file, value), Message: fmt.Sprintf("annotation %s is not text: %s", key.Value, oneLine(fmt.Sprint(text))), Cure: "quote it",
+			}}
+		}
+	}
+	return nil
 }
 
 func isFolder(fsys fs.FS, name string) bool {

@@ -30,7 +30,7 @@ func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
 			return nil, err
 		}
 		f := valueFile{fsys: fsys, name: file}
-		if ref, _, _ := strings.Cut(name, "/"); strings.HasPrefix(ref, "$") && s.Ref != nil && s.Ref(ref[1:]) != nil {
+		if ref, _, _ := strings.Cut(name, "/"); s.ref(ref) != nil {
 			f.ref = ref
 		}
 		list = append(list, f)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -167,6 +168,8 @@ func (p *parser) expandMapping(n, out *yaml.Node, depth int) *yaml.Node {
 		}
 		if first := seen[key.Value]; first != nil {
 			p.fail(key, fmt.Sprintf("duplicate key %q", key.Value), fmt.Sprintf("first in line %d", first.Line))
+			at := slices.Index(out.Content, first) // tolerant readers take the last
+			out.Content[at], out.Content[at+1], seen[key.Value] = key, value, key
 			continue
 		}
 		seen[key.Value] = key

@@ -1,0 +1,1 @@
+{{- define "down" }}{{ if gt (int .) 0 }}{{ . }}{{ include "down" (sub . 1) }}{{ end }}{{ end -}}

@@ -1,0 +1,1 @@
+{{- define "helper" }}[{{ .Values.color }}]{{ end -}}
