@@ -118,6 +118,10 @@ func ask(client apiclient.RepoServerServiceClient, q Question) (Answer, error) {
 			a.Types = append(a.Types, r.SourceType)
 		}
 		for _, m := range r.Manifests {
+			if _, err := v1alpha1.UnmarshalToUnstructured(m); err != nil {
+				a.Error = err.Error()
+				return a, nil
+			}
 			a.Manifests = append(a.Manifests, json.RawMessage(m))
 		}
 	}

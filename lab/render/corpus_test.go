@@ -36,8 +36,8 @@ var versions = []string{"3.6.1", "3.2.11"}
 // renderCase is an Application with its repositories.
 type renderCase struct {
 	name, dir    string
-	application  []byte
-	app          appset.Template
+	text         []byte
+	application  *yaml.Node
 	repositories map[string]string // URL -> folder
 	destination  cluster
 }
@@ -75,18 +75,14 @@ func casesOf(t *testing.T) []renderCase {
 	cases := make([]renderCase, len(files))
 	for i, file := range files {
 		c := renderCase{dir: filepath.Dir(file), name: filepath.Base(filepath.Dir(file)), repositories: map[string]string{}}
-		if c.application, err = os.ReadFile(file); err != nil {
+		if c.text, err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
 		}
-		docs, problems := strict.Parse(file, c.application)
+		docs, problems := strict.Parse(file, c.text)
 		if len(problems) > 0 || len(docs) != 1 {
 			t.Fatalf("%s: %d documents, %v", file, len(docs), problems)
 		}
-		app, problems := appset.ParseApplication(file, docs[0])
-		if len(problems) > 0 {
-			t.Fatal(problems)
-		}
-		c.app = *app
+		c.application = docs[0]
 		for _, pattern := range []string{"repo", "repos/*"} {
 			dirs, _ := filepath.Glob(filepath.Join(c.dir, pattern))
 			for _, dir := range dirs {
@@ -131,20 +127,24 @@ func (c renderCase) want(t *testing.T, m argo.Minor) *want {
 func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 	t.Helper()
 	var w want
+	app, problems := appset.API{Minor: m}.ParseApplication("application.yaml", c.application)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
 	repository := func(url string) fs.FS {
 		if dir, ok := c.repositories[url]; ok {
 			return os.DirFS(dir)
 		}
 		return nil
 	}
-	sources := c.app.Spec.All()
+	sources := app.Spec.All()
 	for _, source := range sources {
-		if len(c.app.Spec.Sources) > 0 && source.Path == "" && source.Chart == "" {
+		if len(app.Spec.Sources) > 0 && source.Path == "" && source.Chart == "" {
 			continue
 		}
 		from := Source{
-			FS: repository(source.RepoURL), Source: source, Application: c.app.Metadata.Name, Project: c.app.Spec.Project, Namespace: c.app.Spec.Destination.Namespace,
-			KubeVersion: strings.TrimPrefix(c.destination.Version, "v"), APIVersions: c.destination.APIVersions, Minor: m, Sources: c.app.Spec.Sources,
+			FS: repository(source.RepoURL), Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+			KubeVersion: strings.TrimPrefix(c.destination.Version, "v"), APIVersions: c.destination.APIVersions, Minor: m, Sources: app.Spec.Sources,
 			Ref: func(name string) fs.FS {
 				for _, s := range sources {
 					if s.Ref == name {
@@ -163,17 +163,15 @@ func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 		}
 		w.Types = append(w.Types, string(TypeOf(from.FS, from.Source)))
 		for _, d := range docs {
-			for _, n := range strict.Items(d.Node) {
-				data, err := yaml.Marshal(n)
-				object := map[string]any{}
-				if err == nil {
-					err = sigsyaml.Unmarshal(data, &object)
-				}
-				if err != nil {
-					t.Fatalf("%s: %v", d.File, err)
-				}
-				w.Objects = append(w.Objects, object)
+			data, err := yaml.Marshal(d.Node)
+			object := map[string]any{}
+			if err == nil {
+				err = sigsyaml.Unmarshal(data, &object)
 			}
+			if err != nil {
+				t.Fatalf("%s: %v", d.File, err)
+			}
+			w.Objects = append(w.Objects, object)
 		}
 	}
 	w.normalise()

@@ -2,10 +2,13 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -92,6 +95,16 @@ func Parse(file string, data []byte) ([]Document, error) {
 // manifests reads a file of a folder. A YAML file without an object is ignored, unless it looks like one.
 func manifests(file string, data []byte) ([]Document, error) {
 	docs, err := Parse(file, data)
+	if values := jsonValues(data); len(values) > 1 {
+		docs, err = nil, nil
+		for _, offset := range slices.Sorted(maps.Keys(values)) {
+			more, problem := Parse(file, values[offset])
+			for _, d := range more {
+				move(d.Node, bytes.Count(data[:offset], []byte("\n")), nil)
+			}
+			docs, err = append(docs, more...), cmp.Or(err, problem)
+		}
+	}
 	if i := slices.IndexFunc(docs, func(d Document) bool { return strict.Text(d.Node, "kind") == "" }); i >= 0 {
 		docs, err = docs[:i], &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: docs[i].Line}, Message: "a document without kind"}}
 	}
@@ -107,4 +120,22 @@ func manifests(file string, data []byte) ([]Document, error) {
 		}
 	}
 	return docs, err
+}
+
+// jsonValues returns the JSON values of a file that begins with one, each with its offset.
+func jsonValues(data []byte) map[int][]byte {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return nil
+	}
+	values, decoder := map[int][]byte{}, json.NewDecoder(bytes.NewReader(data))
+	for {
+		var value json.RawMessage
+		switch err := decoder.Decode(&value); {
+		case errors.Is(err, io.EOF):
+			return values
+		case err != nil:
+			return nil
+		}
+		values[int(decoder.InputOffset())-len(value)] = value
+	}
 }

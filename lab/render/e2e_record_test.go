@@ -40,8 +40,8 @@ type answer struct {
 	Error     string           `json:"error"`
 }
 
-// fleeting matches what differs between runs in errors: temporary files, and commands, whose options are in random order.
-var fleeting = regexp.MustCompile("/tmp/_argocd-repo/[-0-9a-f]+|/tmp/[-0-9a-f]{36}|/tmp/kustomize-[0-9]+|`[^`]*`")
+// fleeting matches what differs between runs in errors: temporary files, addresses, and commands, whose options are in random order.
+var fleeting = regexp.MustCompile("/tmp/_argocd-repo/[-0-9a-f]+|/tmp/[-0-9a-f]{36}|/tmp/kustomize-[0-9]+|`[^`]*`|0x[0-9a-f]{6,}")
 
 // mounted is where the repo-server finds the folder LAB_REPOSITORIES.
 const mounted = "file:///git/"
@@ -77,7 +77,7 @@ func TestOnRepoServer(t *testing.T) {
 // question commits the repositories of a case to bare ones below dir.
 func (c renderCase) question(t *testing.T, dir string, m argo.Minor) question {
 	t.Helper()
-	application, err := yaml.YAMLToJSON(c.application)
+	application, err := yaml.YAMLToJSON(c.text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,17 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/provider"
 	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kustomize/v5/commands/edit"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+	"sigs.k8s.io/kustomize/kyaml/openapi/kubernetesapi"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/appset"
@@ -34,6 +38,9 @@ func (s Source) kustomize() ([]Document, error) {
 	o := s.Source.Kustomize
 	if o == nil {
 		o = &appset.Kustomize{}
+	}
+	if o.Version != "" {
+		return nil, failed(s.Path, fmt.Errorf("kustomize.version %s: the lab's Argo CD has no other version of kustomize", o.Version))
 	}
 	if err := s.edit(r, o); err != nil {
 		return nil, failed(file, err)
@@ -70,6 +77,11 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 		return nil, err
 	}
 	limitCopies()
+	defer func() {
+		if openapi.GetSchemaVersion() != kubernetesapi.DefaultOpenAPI { // a variable of the library
+			openapi.ResetOpenAPI()
+		}
+	}()
 	built, err := krusty.MakeKustomizer(options).Run(r, path.Join("/", s.Path))
 	if err != nil {
 		if culprit := r.malformed(); culprit != nil {
@@ -115,8 +127,10 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 			from = path.Join(s.Path, origin.ConfiguredIn)
 		}
 	}
-	if err := res.SetOrigin(nil); err != nil {
-		return Document{}, 0, err
+	if !r.origins {
+		if err := res.SetOrigin(nil); err != nil {
+			return Document{}, 0, err
+		}
 	}
 	text, err := res.AsYAML()
 	if err != nil {
@@ -189,7 +203,10 @@ func (r *repository) edit(file string, edit func(k map[string]any) error) error 
 	if err := edit(k); err != nil {
 		return err
 	}
-	k["buildMetadata"] = append(list(k["buildMetadata"]), "originAnnotations")
+	metadata := list(k["buildMetadata"])
+	if r.origins = slices.Contains(metadata, any(types.OriginAnnotations)); !r.origins {
+		k["buildMetadata"] = append(metadata, types.OriginAnnotations)
+	}
 	edited, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -199,7 +216,7 @@ func (r *repository) edit(file string, edit func(k map[string]any) error) error 
 }
 
 // edits are the arguments of `kustomize edit` with which Argo CD applies a source's options.
-func (s Source) edits(o *appset.Kustomize) [][]string {
+func (s Source) edits(o *appset.Kustomize) ([][]string, error) {
 	var all [][]string
 	add := func(values []string, args ...string) {
 		if len(values) > 0 {
@@ -238,7 +255,11 @@ func (s Source) edits(o *appset.Kustomize) [][]string {
 		images = append(images, s.substitute(image))
 	}
 	for _, r := range o.Replicas {
-		replicas = append(replicas, fmt.Sprintf("%s=%d", r.Name, r.Count.IntValue()))
+		count, err := strconv.Atoi(r.Count.String())
+		if err != nil {
+			return nil, fmt.Errorf("replicas of %s: %s is not a number", r.Name, r.Count.String())
+		}
+		replicas = append(replicas, fmt.Sprintf("%s=%d", r.Name, count))
 	}
 	add(images, "set", "image")
 	add(replicas, "set", "replicas")
@@ -247,7 +268,7 @@ func (s Source) edits(o *appset.Kustomize) [][]string {
 	})...)
 	add(pairs(o.CommonAnnotations, o.CommonAnnotationsEnvsubst), flags("annotation", map[string]bool{"force": o.ForceCommonAnnotations})...)
 	set("namespace", o.Namespace)
-	return all
+	return all, nil
 }
 
 // edit applies a source's options to its kustomization like Argo CD.
@@ -258,7 +279,11 @@ func (s Source) edit(r *repository, o *appset.Kustomize) (err error) {
 		}
 	}()
 	provide := provider.NewDefaultDepProvider()
-	for _, args := range s.edits(o) {
+	edits, err := s.edits(o)
+	if err != nil {
+		return err
+	}
+	for _, args := range edits {
 		cmd := edit.NewCmdEdit(folder{r, s.Path}, provide.GetFieldValidator(), provide.GetResourceFactory(), io.Discard)
 		cmd.SetArgs(args)
 		cmd.SetOut(io.Discard)
@@ -288,7 +313,12 @@ func (s Source) extend(r *repository, k map[string]any, o *appset.Kustomize) err
 			k["components"] = append(list(k["components"]), c)
 		}
 	}
-	return nil
+	for key, value := range k {
+		if key != "apiVersion" && key != "kind" && value != nil {
+			return nil
+		}
+	}
+	return errors.New("is empty")
 }
 
 // components returns the folders of a source's components. `kustomize edit` would clone those that do not exist.

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,14 +137,44 @@ func Render(s Source) ([]Document, error) {
 	default:
 		err = &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
 	}
+	docs, invalid := listed(docs)
+	return docs, cmp.Or(err, invalid)
+}
+
+// listed replaces lists by their objects. To Argo CD, everything with a list of items is one.
+func listed(docs []Document) (objects []Document, err error) {
 	for _, d := range docs {
-		for _, n := range strict.Items(d.Node) {
-			if err == nil {
-				err = trackable(d.File, n)
+		list := []*yaml.Node{d.Node}
+		switch items := strict.Get(d.Node, "items"); {
+		case items == nil:
+		case items.Kind == yaml.SequenceNode:
+			list = items.Content
+		case strict.IsNull(items) && strict.Get(d.Node, "spec") == nil && strict.Get(d.Node, "status") == nil:
+			list = nil
+		}
+		for _, n := range list {
+			if strict.Text(n, "kind") == "" {
+				err = cmp.Or(err, error(&Error{Problem: lab.Problem{Position: strict.Position(d.File, n), Message: "an item without kind"}}))
+				continue
 			}
+			err = cmp.Or(err, trackable(d.File, n), finite(d.File, n))
+			objects = append(objects, Document{Node: n, File: d.File})
 		}
 	}
-	return docs, err
+	return objects, err
+}
+
+// finite returns the error of a number that JSON does not have.
+func finite(file string, n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!float" && strings.ContainsAny(n.Value, "iIaA") {
+		return &Error{Problem: lab.Problem{Position: strict.Position(file, n), Message: n.Value + " is no number to Kubernetes", Cure: "quote it if it is text"}}
+	}
+	for _, c := range n.Content {
+		if err := finite(file, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trackable returns the error of an object to which Argo CD cannot add its annotation.

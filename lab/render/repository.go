@@ -17,9 +17,10 @@ import (
 // repository is a read-only filesys.FileSystem for kustomize with root "/"; edited files are overlaid.
 type repository struct {
 	fs.FS
-	budget *Budget
-	edited map[string][]byte
-	read   map[string][]byte
+	budget  *Budget
+	edited  map[string][]byte
+	read    map[string][]byte
+	origins bool // the result has them
 }
 
 var errReadOnly = errors.New("the repository is read-only")

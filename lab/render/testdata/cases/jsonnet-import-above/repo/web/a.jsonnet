@@ -1,0 +1,1 @@
+(import '../shared/b.libsonnet') + {data: (import 'data.json')}

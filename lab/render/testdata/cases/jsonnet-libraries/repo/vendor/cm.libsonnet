@@ -1,0 +1,1 @@
+{new(name):: {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: name + '-vendor'}}}

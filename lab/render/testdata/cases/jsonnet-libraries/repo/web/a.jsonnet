@@ -1,0 +1,3 @@
+local cm = import 'cm.libsonnet';
+local own = import 'own.libsonnet';
+[cm.new('a') + {data: {text: importstr 'text.txt'}}, own.new('b'), null]

@@ -1,0 +1,1 @@
+{a: {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'a'}}}

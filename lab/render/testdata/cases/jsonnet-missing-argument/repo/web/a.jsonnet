@@ -1,0 +1,1 @@
+function(needed) {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: needed}}

@@ -1,0 +1,1 @@
+function(known='a') {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: known}}
