@@ -91,6 +91,9 @@ func (l *loader) objectsIn(from render.Source, word string) []render.Document {
 func (l *loader) objects(from render.Source) ([]render.Document, error) {
 	from.Budget = l.budget
 	docs, err := render.Render(from)
+	if missing := new(render.Error); errors.As(err, &missing) && missing.Missing == path.Clean(from.Path) {
+		err = nil // its Application is told
+	}
 	if render.Exceeds(err) {
 		l.exceeded(from, err)
 	}

@@ -36,6 +36,7 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		return nil, failed(file, fmt.Errorf("chart %s is a %s and cannot be rendered alone", c.Name(), c.Metadata.Type))
 	}
 	var missing, where []string
+	built := false // by `helm dependency build`, which needs the repositories of all
 	for _, d := range c.Metadata.Dependencies {
 		if d == nil || vendored(c, d.Name) {
 			continue
@@ -47,10 +48,16 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 					return nil, failed(file, fmt.Errorf("dependency %s in %s: %w", d.Name, dir, err))
 				}
 				c.AddDependency(sub)
+				built = true
 				continue
 			}
 		}
 		missing, where = append(missing, d.Name), append(where, strings.TrimSpace(d.Name+" "+d.Version+" of "+d.Repository))
+	}
+	for _, d := range c.Metadata.Dependencies {
+		if built && len(missing) == 0 && d != nil && (fetched(d.Repository) || strings.HasPrefix(d.Repository, "oci://")) {
+			missing, where = append(missing, d.Name), append(where, strings.TrimSpace(d.Name+" "+d.Version+" of "+d.Repository))
+		}
 	}
 	if len(missing) > 0 {
 		return nil, &Error{

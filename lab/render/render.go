@@ -40,7 +40,7 @@ type Source struct {
 	Project     string
 	Namespace   string     // of the destination
 	KubeVersion string     // of the destination, with the patch; empty for lab's
-	APIVersions []string   // of the destination besides those that Helm knows
+	APIVersions []string   // of the destination's kinds, as v1/Pod; empty for those of every cluster
 	Minor       argo.Minor // of Argo CD; zero for the default
 
 	Budget *Budget // of all renderings, or nil

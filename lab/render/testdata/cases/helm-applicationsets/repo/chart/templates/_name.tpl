@@ -1,0 +1,1 @@
+{{- define "sets.name" -}}{{ printf "%s-%s" .Release.Name .name }}{{- end -}}

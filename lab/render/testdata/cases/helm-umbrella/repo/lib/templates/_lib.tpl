@@ -1,0 +1,3 @@
+{{- define "lib.metadata" -}}
+name: {{ .Release.Name }}
+{{- end -}}
