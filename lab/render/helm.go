@@ -94,7 +94,7 @@ func (s Source) helm() (docs []Document, err error) {
 			return nil, err
 		}
 		for _, d := range more {
-			if strict.Text(d.Node, "kind") == "" {
+			if untyped(d.Node) {
 				return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: d.Line}, Message: "rendered output: a document without kind"}}
 			}
 			events, known := helmEvents(d)
@@ -166,11 +166,11 @@ func (s Source) kubeVersion() string {
 
 // helmEvents returns the events of a hook. Helm drops hooks of events that it does not know.
 func helmEvents(d Document) (events []release.HookEvent, known bool) {
-	of := strict.Text(d.Node, "metadata", "annotations", release.HookAnnotation)
-	if of == "" {
+	of := strict.Get(d.Node, "metadata", "annotations", release.HookAnnotation)
+	if of == nil {
 		return nil, true
 	}
-	for name := range strings.SplitSeq(of, ",") {
+	for name := range strings.SplitSeq(of.Value, ",") {
 		event := release.HookEvent(strings.ToLower(strings.TrimSpace(name)))
 		switch event {
 		case "test-success":

@@ -67,7 +67,7 @@ func (s Source) jsonnet(file string, o appset.Jsonnet, b *Budget) ([]Document, e
 		for _, n := range list {
 			switch {
 			case strict.IsNull(n):
-			case strict.Text(n, "kind") == "":
+			case untyped(n):
 				return nil, failed(file, errors.New("evaluates to an object without kind"))
 			default:
 				docs = append(docs, Document{Node: n, File: file})

@@ -153,7 +153,7 @@ func listed(docs []Document) (objects []Document, err error) {
 			list = nil
 		}
 		for _, n := range list {
-			if strict.Text(n, "kind") == "" {
+			if untyped(n) {
 				err = cmp.Or(err, error(&Error{Problem: lab.Problem{Position: strict.Position(d.File, n), Message: "an item without kind"}}))
 				continue
 			}
@@ -162,6 +162,12 @@ func listed(docs []Document) (objects []Document, err error) {
 		}
 	}
 	return objects, err
+}
+
+// untyped reports whether a document has no kind.
+func untyped(n *yaml.Node) bool {
+	kind := strict.Get(n, "kind")
+	return kind == nil || kind.Tag != "!!str" || kind.Value == ""
 }
 
 // finite returns the error of a number that JSON does not have.
