@@ -333,7 +333,7 @@ func (c *change) next() {
 		{changed("go.mod"), "go mod tidy", "go.mod names what is used"},
 		{changed(".tools/go.mod"), "go mod tidy -C .tools", "likewise"},
 		{built, "task sums", "sums of the modules that recipes name, from the checksum database"},
-		{built && slices.ContainsFunc(c.chosen, func(p *Pin) bool { return p.Name == "argocd" }), "task record", "the recordings of the real controller"},
+		{built && slices.ContainsFunc(c.chosen, func(p *Pin) bool { return p.Name == "argocd" }), "task record record-render", "the recordings of the real engine; .recorder and lab/render/corpus_test.go name its version"},
 		{built || changed(imagesFile), "task e2e contracts", "real clusters; then docs/support.md says what was tested"},
 		{len(c.files) > 0, "task lint test", "golden files: -update, then read the difference"},
 	} {

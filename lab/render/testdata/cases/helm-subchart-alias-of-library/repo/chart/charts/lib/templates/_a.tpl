@@ -1,0 +1,1 @@
+{{ define "lib.a" }}{{ .Chart.Name }}{{ end }}

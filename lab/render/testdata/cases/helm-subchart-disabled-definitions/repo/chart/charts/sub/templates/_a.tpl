@@ -1,0 +1,1 @@
+{{ define "sub.a" }}a{{ end }}

@@ -1,0 +1,1 @@
+{x: 'from above'}
