@@ -13,16 +13,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/strvals"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
@@ -141,27 +138,6 @@ func (s Source) scope(c *chart.Chart, o appset.Helm, vals map[string]any) (chart
 	}
 	values, _ := top["Values"].(chartutil.Values)
 	return top, validate(c, values)
-}
-
-// builtin returns the API versions of the kinds that every cluster has, as v1/Pod. Helm alone knows those of groups.
-var builtin = sync.OnceValue(func() []string {
-	var list []string
-	for gvk := range scheme.Scheme.AllKnownTypes() {
-		if version := gvk.Version; !strings.Contains(version, "alpha") && !strings.Contains(version, "beta") && version != runtime.APIVersionInternal {
-			list = append(list, gvk.GroupVersion().String()+"/"+gvk.Kind)
-		}
-	}
-	slices.Sort(list)
-	return list
-})
-
-// kubeVersion returns the destination's version as Argo CD gives it to Helm: with the patch since 3.4.
-func (s Source) kubeVersion() string {
-	version := cmp.Or(s.KubeVersion, lab.KubernetesVersion+".0")
-	if v := strings.Split(version, "."); !s.Minor.Has(4) && len(v) > 2 {
-		version = v[0] + "." + v[1]
-	}
-	return version
 }
 
 // helmEvents returns the events of a hook. Helm drops hooks of events that it does not know.

@@ -14,7 +14,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/provenance"
 	"sigs.k8s.io/kustomize/api/provider"
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
@@ -24,6 +26,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/sandbox"
 	"homelab/lab/strict"
 )
@@ -45,7 +48,21 @@ func (s Source) kustomize() ([]Document, error) {
 	if err := s.edit(r, o); err != nil {
 		return nil, failed(file, err)
 	}
-	return s.build(&scanner{repository: r}, file, func(k map[string]any) error { return s.extend(r, k, o) }, krusty.MakeDefaultOptions())
+	docs, err := s.build(&scanner{repository: r}, file, func(k map[string]any) error { return s.extend(r, k, o) }, krusty.MakeDefaultOptions())
+	for _, d := range docs { // the library names its own version
+		if by := strict.Get(d.Node, "metadata", "labels", konfig.ManagedbyLabelKey); by != nil && by.Value == "kustomize-"+provenance.GetProvenance().Semver() {
+			by.Value = "kustomize-" + kustomizeVersion(s.Minor)
+		}
+	}
+	return docs, err
+}
+
+// kustomizeVersion returns the version of kustomize beside a minor of Argo CD.
+func kustomizeVersion(m argo.Minor) string {
+	if m.Has(6) {
+		return "v5.8.3"
+	}
+	return "v5.8.1"
 }
 
 func newRepository(fsys fs.FS, all *Budget) *repository {

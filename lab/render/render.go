@@ -194,8 +194,11 @@ func trackable(file string, n *yaml.Node) error {
 	}
 	for i := 0; i+1 < len(at.Content); i += 2 {
 		key, value := at.Content[i], at.Content[i+1]
+		if value.Tag == "!!str" && (value.Style != 0 || len(value.Value) > len("off")) {
+			continue
+		}
 		var text any
-		if data, err := yaml.Marshal(value); err != nil || sigsyaml.Unmarshal(data, &text) != nil { // as in YAML 1.1
+		if data, err := yaml.Marshal(value); err != nil || sigsyaml.Unmarshal(data, &text) != nil { // in YAML 1.1, off is false
 			continue
 		}
 		if _, ok := text.(string); !ok {

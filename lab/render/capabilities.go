@@ -1,0 +1,34 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"homelab/lab"
+)
+
+// builtin returns the API versions of the kinds that every cluster has, as v1/Pod. Helm alone knows those of groups.
+var builtin = sync.OnceValue(func() []string {
+	var list []string
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if version := gvk.Version; !strings.Contains(version, "alpha") && !strings.Contains(version, "beta") && version != runtime.APIVersionInternal {
+			list = append(list, gvk.GroupVersion().String()+"/"+gvk.Kind)
+		}
+	}
+	slices.Sort(list)
+	return list
+})
+
+// kubeVersion returns the destination's version as Argo CD gives it to Helm: with the patch since 3.4.
+func (s Source) kubeVersion() string {
+	version := cmp.Or(s.KubeVersion, lab.KubernetesVersion+".0")
+	if v := strings.Split(version, "."); !s.Minor.Has(4) && len(v) > 2 {
+		version = v[0] + "." + v[1]
+	}
+	return version
+}
