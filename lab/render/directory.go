@@ -62,6 +62,8 @@ func (s Source) directory() ([]Document, error) {
 			return nil //nolint:nilerr // a missing folder is reported by others
 		case e.IsDir() && file != s.Path && (!options.Recurse || e.Name() == ".git"):
 			return fs.SkipDir
+		case e.Type() == fs.ModeSymlink && (options.DisableExtensionFilter || slices.Contains(extensions, path.Ext(file))) && leaves(s.FS, file):
+			return failed(file, errors.New("is a link that leaves the repository"))
 		case e.IsDir() || !Takes(s.Path, file, options) || !isFile(s.FS, file):
 			return nil
 		}
@@ -84,6 +86,12 @@ func (s Source) directory() ([]Document, error) {
 		return err
 	})
 	return docs, err
+}
+
+// leaves reports whether a link leads out of the repository.
+func leaves(fsys fs.FS, link string) bool {
+	target, err := fs.ReadLink(fsys, link)
+	return err == nil && (path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(link), target)))
 }
 
 // Parse reads the documents of a YAML or JSON file like Argo CD, which tolerates duplicate keys. With an error, it returns those before.
