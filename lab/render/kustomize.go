@@ -306,7 +306,11 @@ func (s Source) edit(r *repository, o *appset.Kustomize) (err error) {
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
 		if err := cmd.Execute(); err != nil {
-			return fmt.Errorf("kustomize edit %s: %w", strings.Join(args[:2], " "), err)
+			message, there := strings.CutSuffix(err.Error(), ". Use --force to override.")
+			if there {
+				message += ": set kustomize.forceCommonLabels or forceCommonAnnotations"
+			}
+			return fmt.Errorf("kustomize edit %s: %s", strings.Join(args[:2], " "), message)
 		}
 	}
 	return nil
