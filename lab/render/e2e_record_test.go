@@ -41,7 +41,7 @@ type answer struct {
 }
 
 // fleeting matches what differs between runs in errors: temporary files, addresses, and commands, whose options are in random order.
-var fleeting = regexp.MustCompile("/tmp/_argocd-repo/[-0-9a-f]+|/tmp/[-0-9a-f]{36}|/tmp/kustomize-[0-9]+|`[^`]*`|0x[0-9a-f]{6,}")
+var fleeting = regexp.MustCompile("/tmp/_argocd-repo/[-0-9a-f]+|/tmp/[-\\w]+|`[^`]*`|0x[0-9a-f]{6,}")
 
 // mounted is where the repo-server finds the folder LAB_REPOSITORIES.
 const mounted = "file:///git/"
