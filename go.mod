@@ -58,8 +58,11 @@ require github.com/bmatcuk/doublestar/v4 v4.10.0
 require (
 	aead.dev/minisign v0.3.0
 	github.com/CycloneDX/cyclonedx-go v0.11.0
+	github.com/fluxcd/pkg/ssa v0.76.2
 	github.com/fluxcd/source-watcher/api/v2 v2.2.4
 )
+
+require github.com/fluxcd/cli-utils v1.2.3 // indirect
 
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect

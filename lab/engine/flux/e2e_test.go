@@ -85,16 +85,7 @@ func (e *everywhere) Register(ctx context.Context, reg lab.Registration, spoke *
 // subject returns an engine on the world's clusters, with an estate of files. edit adapts the spoke's files to the shape.
 func subject(t *testing.T, w *enginetest.World, d engine.Definition, edit func(string) string, files map[string]string) enginetest.Subject {
 	t.Helper()
-	images := map[string]string{}
-	for _, ref := range strings.Fields(enginetest.Env(t, "LAB_E2E_IMAGES")) {
-		name := ref[strings.LastIndex(ref, "/")+1:]
-		images[name[:strings.Index(name, ":")]] = ref
-	}
-	e, err := d.Connect(engine.Hub{Lab: "engdev", Cluster: "hub", Config: w.Hub, Reach: func(string) (*rest.Config, error) { return w.Spoke, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := d.Values(engine.Settings{Lab: "engdev", Ref: func(component string) string { return images[component] }, WebhookSecret: "hush"}, nil)
+	e, values := installer(t, d, engine.Hub{Lab: "engdev", Cluster: "hub", Config: w.Hub, Reach: func(string) (*rest.Config, error) { return w.Spoke, nil }})
 	with := func(files map[string]string) string { return w.Commit(t, files) }
 	changed := func(more string) map[string]string {
 		return map[string]string{release: edit(w.Read(t, "release.yaml")) + more}
@@ -129,4 +120,19 @@ func subject(t *testing.T, w *enginetest.World, d engine.Definition, edit func(s
 		Fingerprint: func(t *testing.T) []string { return w.Fingerprint(t, d.Namespace, "cluster-spoke") },
 		Patience:    8 * time.Minute,
 	}
+}
+
+// installer returns an engine on a hub, and the values that install it.
+func installer(t *testing.T, d engine.Definition, hub engine.Hub) (engine.Engine, map[string]any) {
+	t.Helper()
+	images := map[string]string{}
+	for _, ref := range strings.Fields(enginetest.Env(t, "LAB_E2E_IMAGES")) {
+		name := ref[strings.LastIndex(ref, "/")+1:]
+		images[name[:strings.Index(name, ":")]] = ref
+	}
+	e, err := d.Connect(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, d.Values(engine.Settings{Lab: hub.Lab, Ref: func(component string) string { return images[component] }, WebhookSecret: "hush"}, nil)
 }

@@ -1,0 +1,402 @@
+//go:build e2e
+
+package flux_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+
+	"homelab/lab/engine"
+	"homelab/lab/engine/enginetest"
+	"homelab/lab/engine/flux"
+	"homelab/lab/engine/helm"
+	"homelab/lab/engine/kube"
+	"homelab/lab/fluxset/fluxsettest"
+)
+
+var record = flag.Bool("record", false, "record what the controllers do instead of comparing it")
+
+const corpus = "../../fluxset/testdata"
+
+// Limits of one case: until everything is ready or known to fail, and how long a failure must stay the same.
+const (
+	patience = 2 * time.Minute
+	settled  = 8 * time.Second
+)
+
+// fleeting matches what differs between runs.
+var fleeting = regexp.MustCompile(`[0-9a-f]{40}|/tmp/kustomization-[0-9]+|/tmp/[-a-z]+[0-9]{5,}|[0-9]+(\.[0-9]+)?m?s\b`)
+
+var (
+	kustomizations = schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}
+	releases       = schema.GroupVersionResource{Group: "helm.toolkit.fluxcd.io", Version: "v2", Resource: "helmreleases"}
+	namespaces     = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	definitions    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	secrets        = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+)
+
+// recorder is a real Flux on a cluster whose API server writes what kustomize-controller applies to a log.
+type recorder struct {
+	*enginetest.World
+	kube.Clients
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+	audit  string
+}
+
+// TestCorpusOnFlux runs the corpus of lab/fluxset on the real controllers, and compares the results with the recording or, with -record, writes it.
+func TestCorpusOnFlux(t *testing.T) {
+	r := newRecorder(t)
+	for _, c := range fluxsettest.Cases(t, corpus) {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			want := c.Want(t)
+			if want == nil && !*record {
+				t.Fatal("not recorded")
+			}
+			got := r.play(t, c)
+			if *record {
+				c.Record(t, got)
+				return
+			}
+			if diff := gocmp.Diff(string(want.Marshal(t)), string(got.Marshal(t))); diff != "" {
+				t.Errorf("-recorded, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func newRecorder(t *testing.T) *recorder {
+	t.Helper()
+	w := enginetest.NewWorld(t)
+	r := &recorder{World: w, audit: enginetest.Env(t, "LAB_E2E_AUDIT")}
+	e, values := installer(t, flux.Definition(""), engine.Hub{Lab: "engdev", Cluster: "hub", Config: w.Hub})
+	for _, controller := range []string{"kustomizeController", "helmController"} { // Flux's own behaviour, only faster
+		args := map[string]any{"additionalArgs": []any{"--requeue-dependency=2s", "--concurrent=20"}}
+		values = helm.Merge(values, map[string]any{controller: map[string]any{"container": args}})
+	}
+	if _, err := e.Install(t.Context(), w.Chart(t, "flux2", "2.9.5"), values, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if r.Clients, err = kube.Connect(w.Hub); err != nil {
+		t.Fatal(err)
+	}
+	r.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(r.Typed.Discovery()))
+	return r
+}
+
+// play applies a case and returns what became of it.
+func (r *recorder) play(t *testing.T, c fluxsettest.Case) fluxsettest.Want {
+	t.Helper()
+	r.clear(t, c)
+	defer r.clear(t, c)
+	host := r.URL + "/git/" + filepath.Base(t.TempDir()) + "/"
+	r.Publish(t, strings.TrimPrefix(host+c.Name, r.URL+"/git/"), c.Files())
+	own := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Name}}}
+	objects, err := kube.Decode(bytes.ReplaceAll(c.Root(t), []byte(fluxsettest.Host), []byte(host)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range append([]*unstructured.Unstructured{own}, objects...) {
+		switch err := r.create(t.Context(), o); {
+		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+			return fluxsettest.Want{Refused: err.Error()}
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	var got fluxsettest.Want
+	var last []byte
+	since := time.Now()
+	err = wait.PollUntilContextTimeout(t.Context(), 500*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		var open int
+		if got, open, err = r.look(ctx, c); err != nil {
+			return false, err
+		}
+		if now := append(got.Marshal(t), byte(open)); !bytes.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		least := settled
+		if open == 0 {
+			least = 2 * time.Second
+		}
+		return time.Since(since) > least, nil
+	})
+	if err != nil {
+		t.Logf("after %v: %v, recorded as it is", patience, err)
+	}
+	return unhosted(t, got, host)
+}
+
+func unhosted(t *testing.T, w fluxsettest.Want, host string) fluxsettest.Want {
+	t.Helper()
+	var out fluxsettest.Want
+	if err := json.Unmarshal(bytes.ReplaceAll(encoded(t, w), []byte(host), []byte(fluxsettest.Host)), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func encoded(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func (r *recorder) create(ctx context.Context, o *unstructured.Unstructured) error {
+	gvk := o.GroupVersionKind()
+	m, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return err
+	}
+	_, err = r.Dynamic.Resource(m.Resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldValidation: "Strict"})
+	return err
+}
+
+// look returns what has become of a case, and how many of its Kustomizations and HelmReleases are not ready.
+func (r *recorder) look(ctx context.Context, c fluxsettest.Case) (fluxsettest.Want, int, error) {
+	w := fluxsettest.Want{Kustomizations: map[string]fluxsettest.Result{}, Releases: map[string]fluxsettest.Result{}}
+	applied, err := r.applied(c)
+	if err != nil {
+		return w, 0, err
+	}
+	open := 0
+	for resource, into := range map[schema.GroupVersionResource]map[string]fluxsettest.Result{kustomizations: w.Kustomizations, releases: w.Releases} {
+		list, err := r.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return w, 0, err
+		}
+		for _, o := range list.Items {
+			if !c.Owns(o.GetNamespace()) {
+				continue
+			}
+			key := o.GetNamespace() + "/" + o.GetName()
+			result := readiness(o)
+			if result.Reason != "" {
+				open++
+			}
+			if resource == kustomizations {
+				result.Objects = applied[key]
+			} else if err := r.release(ctx, o, &result); err != nil {
+				return w, 0, err
+			}
+			into[key] = result
+		}
+	}
+	return w, open, nil
+}
+
+// readiness returns reason and message of condition Ready, if it is not true.
+func readiness(o unstructured.Unstructured) fluxsettest.Result {
+	if suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); suspended {
+		return fluxsettest.Result{Reason: "Suspended"}
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, condition := range conditions {
+		condition := condition.(map[string]any)
+		switch generation, _ := condition["observedGeneration"].(int64); {
+		case condition["type"] != "Ready":
+		case condition["status"] == "True" && generation == o.GetGeneration():
+			return fluxsettest.Result{}
+		default:
+			const most = 300
+			message, _, _ := strings.Cut(fleeting.ReplaceAllString(fmt.Sprint(condition["message"]), "..."), "\n")
+			return fluxsettest.Result{Reason: fmt.Sprint(condition["reason"]), Message: message[:min(len(message), most)]}
+		}
+	}
+	return fluxsettest.Result{Reason: "Unknown"}
+}
+
+// applied returns the last successful apply of each object of a case, by Kustomization, from the API server's audit log.
+func (r *recorder) applied(c fluxsettest.Case) (map[string][]map[string]any, error) {
+	log, err := os.Open(r.audit)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	last, by := map[string]map[string]any{}, map[string]string{}
+	lines := bufio.NewReader(log)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF { // what is being written is read next time
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		var event struct {
+			RequestURI     string         `json:"requestURI"`
+			RequestObject  map[string]any `json:"requestObject"`
+			ResponseStatus struct {
+				Code int `json:"code"`
+			} `json:"responseStatus"`
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, err
+		}
+		o := unstructured.Unstructured{Object: event.RequestObject}
+		owner := o.GetLabels()[kustomizations.Group+"/namespace"]
+		if event.ResponseStatus.Code >= 300 || strings.Contains(event.RequestURI, "dryRun=") || !c.Owns(owner) {
+			continue
+		}
+		path, _, _ := strings.Cut(event.RequestURI, "?")
+		by[path] = owner + "/" + o.GetLabels()[kustomizations.Group+"/name"]
+		last[path] = plain(o, kustomizations.Group)
+	}
+	all := map[string][]map[string]any{}
+	for path, o := range last {
+		all[by[path]] = append(all[by[path]], o)
+	}
+	for _, list := range all {
+		arrange(list)
+	}
+	return all, nil
+}
+
+// plain returns an object without the labels of its controller and without the metadata that says nothing.
+func plain(o unstructured.Unstructured, group string) map[string]any {
+	labels := o.GetLabels()
+	delete(labels, group+"/name")
+	delete(labels, group+"/namespace")
+	if o.SetLabels(labels); len(labels) == 0 {
+		unstructured.RemoveNestedField(o.Object, "metadata", "labels")
+	}
+	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+	return o.Object
+}
+
+func arrange(list []map[string]any) {
+	key := func(m map[string]any) string {
+		o := unstructured.Unstructured{Object: m}
+		return o.GetAPIVersion() + " " + o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+	}
+	slices.SortFunc(list, func(a, b map[string]any) int { return cmp.Compare(key(a), key(b)) })
+}
+
+// release adds what Helm stored of the last release of a HelmRelease, and the CRDs of its chart.
+func (r *recorder) release(ctx context.Context, o unstructured.Unstructured, result *fluxsettest.Result) error {
+	crds, err := r.Dynamic.Resource(definitions).List(ctx, metav1.ListOptions{
+		LabelSelector: fmt.Sprintf("%s/name=%s,%s/namespace=%s", releases.Group, o.GetName(), releases.Group, o.GetNamespace()),
+	})
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds.Items {
+		result.CRDs = append(result.CRDs, crd.GetName())
+	}
+	history, _, _ := unstructured.NestedSlice(o.Object, "status", "history")
+	if len(history) == 0 {
+		return nil
+	}
+	storage, _, _ := unstructured.NestedString(o.Object, "status", "storageNamespace")
+	of := history[0].(map[string]any)
+	secret, err := r.Dynamic.Resource(secrets).Namespace(storage).Get(ctx, fmt.Sprintf("sh.helm.release.v1.%v.v%v", of["name"], of["version"]), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // being replaced
+	} else if err != nil {
+		return err
+	}
+	var stored struct {
+		Name, Namespace, Manifest string
+		Hooks                     []struct{ Manifest string }
+	}
+	if err := unpack(kube.SecretField(secret, "release"), &stored); err != nil {
+		return err
+	}
+	result.Storage, result.Name, result.Namespace = storage, stored.Name, stored.Namespace
+	if result.Objects, err = objectsOf(stored.Manifest); err != nil {
+		return err
+	}
+	for _, hook := range stored.Hooks {
+		objects, err := objectsOf(hook.Manifest)
+		if err != nil {
+			return err
+		}
+		result.Hooks = append(result.Hooks, objects...)
+	}
+	arrange(result.Hooks)
+	return nil
+}
+
+func objectsOf(manifest string) ([]map[string]any, error) {
+	if strings.TrimSpace(manifest) == "" {
+		return nil, nil
+	}
+	decoded, err := kube.Decode([]byte(manifest))
+	var objects []map[string]any
+	for _, o := range decoded {
+		objects = append(objects, plain(*o, releases.Group))
+	}
+	arrange(objects)
+	return objects, err
+}
+
+// unpack decodes a release as Helm stores it.
+func unpack(text string, into any) error {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	return json.NewDecoder(z).Decode(into)
+}
+
+// clear removes everything of a case: what its Kustomizations applied, its releases and its namespaces.
+func (r *recorder) clear(t *testing.T, c fluxsettest.Case) {
+	t.Helper()
+	for _, resource := range []schema.GroupVersionResource{kustomizations, releases, namespaces} {
+		err := wait.PollUntilContextTimeout(context.WithoutCancel(t.Context()), 500*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+			list, err := r.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, err
+			}
+			left := 0
+			for _, o := range list.Items {
+				if !c.Owns(o.GetNamespace()) && !(resource == namespaces && c.Owns(o.GetName())) {
+					continue
+				}
+				left++
+				if o.GetDeletionTimestamp() == nil {
+					err = r.Dynamic.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+				}
+				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+					return false, err
+				}
+			}
+			return left == 0, nil
+		})
+		if err != nil {
+			t.Errorf("%s left over: %v", resource.Resource, err)
+		}
+	}
+}
