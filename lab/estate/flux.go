@@ -272,6 +272,9 @@ func (l *loader) fluxRoot(cluster, root string) {
 	for _, p := range x.Problems {
 		l.addProblem(p)
 	}
+	for _, p := range x.Notes {
+		l.note(p.Position, p.Message, p.Cure)
+	}
 	applications := x.Applications
 	for _, r := range x.Roots {
 		if r.Stalled {

@@ -7,14 +7,12 @@ import (
 	"slices"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/estate/document"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 )
-
-// ofCluster are words of templates that depend on what is in the cluster.
-var ofCluster = []string{"lookup", "APIVersions"}
 
 // chart records what a release of a chart in Git needs: images, dependencies that are not vendored, and ConfigMaps and Secrets that nothing creates.
 func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, app fluxset.Application, r fluxset.Release) {
@@ -28,9 +26,18 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	for _, url := range render.Dependencies(fsys, r.Folder) {
 		g.Others = appendNew(g.Others, url)
 	}
-	objects, err := l.chartObjects(fsys, r)
-	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" && !slices.ContainsFunc(ofCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
-		g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
+	var objects []render.Document
+	if l.component != nil {
+		objects, err = r.Render(w)
+	}
+	if render.Exceeds(err) {
+		l.exceeded(render.Source{Application: r.Name, Source: appset.Source{Path: r.Folder}}, err)
+	}
+	if known := new(render.Error); !slices.ContainsFunc(fluxset.OfCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
+		if errors.As(err, &known) && known.Remote == "" {
+			g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
+		}
+		g.LeftOut = cmp.Or(g.LeftOut, r.Refused(objects))
 	}
 	if !r.Tested {
 		objects = slices.DeleteFunc(objects, func(o render.Document) bool { return !needs.Applied(o) })

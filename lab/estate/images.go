@@ -2,18 +2,10 @@ package estate
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"io/fs"
-	"path"
 	"slices"
-	"testing/fstest"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
-	"homelab/lab/appset"
-	"homelab/lab/fluxset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -43,39 +35,6 @@ func Namespaces(e *lab.Estate, cluster string) []string {
 		names = append(names, NamespaceOf(e))
 	}
 	return names
-}
-
-// chartObjects returns the objects of a release's chart in Git; none if its values are unknown.
-func (l *loader) chartObjects(fsys fs.FS, r fluxset.Release) ([]render.Document, error) {
-	values, err := json.Marshal(r.Values)
-	if r.Values == nil || err != nil || l.component == nil {
-		return nil, nil
-	}
-	if r.Defaults != nil {
-		defaults, err := json.Marshal(r.Defaults)
-		if err != nil {
-			return nil, nil
-		}
-		fsys = replaced{fsys, path.Join(r.Folder, "values.yaml"), defaults}
-	}
-	return l.objects(render.Source{
-		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace,
-		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-	})
-}
-
-// replaced is a file system with other contents of a file.
-type replaced struct {
-	fs.FS
-	name string
-	data []byte
-}
-
-func (r replaced) Open(name string) (fs.File, error) {
-	if name == r.name {
-		return fstest.MapFS{name: {Data: r.data, Mode: 0o444}}.Open(name)
-	}
-	return r.FS.Open(name)
 }
 
 // objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.

@@ -169,7 +169,7 @@ func TestOrigins(t *testing.T) {
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: known, namespace: flux-system}\nstringData: {accesskey: a}\n---\n" +
 			strings.Replace(kustomizationOf("far", ", kubeConfig: {secretRef: {name: other}}"), "./far", "./apps", 1) +
 			strings.Replace(kustomizationOf("near", ", kubeConfig: {secretRef: {name: known}}"), "./near", "./apps", 1),
-		".sourceignore":        "apps/ignored.yaml\n# nothing\n",
+		".sourceignore":        "apps/ignored.yaml\n# nothing\n.sops.yaml\n", // the default exclusions are for those without
 		"apps/a.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
 		"apps/b.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: default}\n",
 		"apps/ignored.yaml":    "no: manifest\n",
@@ -241,8 +241,8 @@ func TestLeftOutReleases(t *testing.T) {
 	}
 	files := map[string]string{
 		"cluster/a.yaml": kustomizationOf("far", "") + kustomizationOf("cloud", "") + kustomizationOf("engine", "") + kustomizationOf("policy", "") + kustomizationOf("update", "") + kustomizationOf("set", "") + kustomizationOf("old", ""),
-		"far/a.yaml":     release("web", "kubeConfig: {secretRef: {name: other}}"),
-		"cloud/a.yaml":   release("web", "kubeConfig: {configMapRef: {name: eks}}"),
+		"far/a.yaml":     release("web", "chartRef: {kind: HelmChart, name: web}, kubeConfig: {secretRef: {name: other}}"),
+		"cloud/a.yaml":   release("web", "chartRef: {kind: HelmChart, name: web}, kubeConfig: {configMapRef: {name: eks}}"),
 		"engine/a.yaml":  release("flux", "chart: {spec: {chart: flux2, sourceRef: {kind: HelmRepository, name: x}}}"),
 		"policy/a.yaml":  "apiVersion: image.toolkit.fluxcd.io/v1\nkind: ImagePolicy\nmetadata: {name: web, namespace: web}\n",
 		"update/a.yaml":  "apiVersion: image.toolkit.fluxcd.io/v1\nkind: ImageUpdateAutomation\nmetadata: {name: web, namespace: web}\n",

@@ -78,6 +78,7 @@ type Application struct {
 	Unbound     []Undefined // for which it waits
 	Lacks       []Undefined // both, of one that is not from a mounted repository, and so perhaps not known
 
+	invalid string // why it cannot be built, as in Expansion.Problems
 	source  string // key of Expansion.Sources
 	mounted bool   // from a mounted repository
 	patched bool   // has spec.patches
@@ -141,6 +142,7 @@ type Expansion struct {
 	Applications []Application
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
+	Notes        lab.Problems // what Flux does without a word
 
 	data   map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
 	supply supply
@@ -206,6 +208,10 @@ func (x *expander) roots(file string) {
 		}
 	}
 	for _, doc := range roots {
+		if p := misfit(doc); p != nil {
+			x.Problems = append(x.Problems, *p)
+			continue
+		}
 		if !isKustomization(doc.Node) {
 			continue
 		}
@@ -250,6 +256,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			return app
 		}
 		x.fail(at, message, "")
+		app.invalid = message
 		return nil
 	}
 	if depth > maxDepth {
@@ -293,7 +300,10 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		x.leaveOutIncluding(app)
 	}
 	app.Path = from.place(strict.Text(doc.Node, "spec", "path"))
-	k := render.Kustomization{FS: from.FS, Budget: x.Budget, Path: strict.Text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc)}
+	k := render.Kustomization{FS: from.FS, Budget: x.Budget, Path: strict.Text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc), Note: func(p lab.Problem) {
+		p.File = from.place(p.File)
+		x.Notes = append(x.Notes, p)
+	}}
 	objects, unset, err := k.Build()
 	var invalid *render.Error
 	switch {
@@ -307,9 +317,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			p.Cure = cmp.Or(p.Cure, "lab reads no remote bases: put it into the repository, or leave it out if it is Flux's own, which lab installs")
 		}
 		x.Problems = append(x.Problems, p)
+		app.invalid = p.Message
 		return app
 	case err != nil:
 		x.fail(at, err.Error(), "")
+		app.invalid = err.Error()
 		return app
 	}
 	for i := range objects {
@@ -319,6 +331,10 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		unset[i].At.File = from.place(unset[i].At.File)
 	}
 	app.Objects, app.Unset, app.Built, app.Place = objects, unset, k, from.place
+	literal := ""
+	if k.Variables == nil && strict.Get(doc.Node, "spec", "postBuild") != nil {
+		literal = x.literal(app)
+	}
 	if app.engine = app.mounted && parent != nil && installsFlux(objects); app.engine {
 		app.stall(replacesFlux)
 	}
@@ -345,7 +361,10 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			if app.mounted {
 				x.leaveOutRemote(app, o.Node)
 			}
-			r := app.Releases[len(app.Releases)-1]
+			r := &app.Releases[len(app.Releases)-1]
+			if strings.Contains(r.ReleaseName, "${") && literal != "" {
+				r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s has the release name %s: %s", r.Name, r.ReleaseName, literal))
+			}
 			if r.Engine && app.mounted {
 				app.stall("HelmRelease " + r.Name + " " + replacesFlux)
 			}
@@ -358,6 +377,36 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		}
 	}
 	return app
+}
+
+// literal notes that an application's Kustomization has no variables, and returns that; "" if its objects have none either.
+func (x *expander) literal(app *Application) string {
+	for _, o := range app.Objects {
+		n := expression(o.Node)
+		if n == nil || render.Literal(o) {
+			continue
+		}
+		at := lab.Position{File: o.File, Line: cmp.Or(n.Line, o.Line)}
+		why := "Kustomization " + app.Name + " has no variables, so Flux substitutes nothing, not even defaults"
+		_, text, _ := strings.Cut(n.Value, "${")
+		text, _, _ = strings.Cut(text, "}")
+		x.Notes = append(x.Notes, lab.Problem{Position: at, Message: why + ": ${" + text + "} stays as it is", Cure: "set any variable in spec.postBuild, or substituteStrategy: Always"})
+		return why
+	}
+	return ""
+}
+
+// expression returns the first scalar with a ${variable}, or nil.
+func expression(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := expression(c); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 func lineOf(n *yaml.Node) int {

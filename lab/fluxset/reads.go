@@ -12,7 +12,6 @@ import (
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/flux"
@@ -36,7 +35,13 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 	}
 	if list := strict.Get(n, "spec", "dependsOn"); list != nil {
 		for _, on := range list.Content {
-			app.DependsOn = append(app.DependsOn, cmp.Or(strict.Text(on, "namespace"), app.Namespace)+"/"+strict.Text(on, "name"))
+			key := cmp.Or(strict.Text(on, "namespace"), app.Namespace) + "/" + strict.Text(on, "name")
+			if app.DependsOn = append(app.DependsOn, key); strict.Text(on, "readyExpr") != "" {
+				x.Notes = append(x.Notes, lab.Problem{
+					Position: lab.Position{File: app.At.File, Line: on.Line},
+					Message:  fmt.Sprintf("Kustomization %s waits for an expression about %s, which is not known offline", app.Name, key),
+				})
+			}
 		}
 	}
 	if strict.Text(n, "spec", "suspend") == "true" {
@@ -62,14 +67,17 @@ func (x *expander) account(app *Application, doc render.Document) {
 	if secret := strict.Text(spec, "kubeConfig", "secretRef", "name"); secret != "" {
 		remote = x.Scope.ClusterOf(namespace, secret)
 	}
-	if name == "" || name == "default" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == flux.Namespace && strings.HasSuffix(name, "-controller") {
-		return // exists: Flux's own, or in every namespace
+	if name == "" || strict.Get(spec, "kubeConfig") != nil && remote == "" || namespace == flux.Namespace && strings.HasSuffix(name, "-controller") {
+		return // exists: Flux's own
 	}
 	r := Read{Kind: accountKind, Namespace: namespace, Name: name, Cluster: remote, At: lab.Position{File: doc.File, Line: strict.Get(spec, "serviceAccountName").Line}}
 	if !isKustomization(doc.Node) {
 		r.at = installed
 	}
-	app.Reads = append(app.Reads, x.lookUp(r))
+	if r = x.lookUp(r); name == "default" { // exists in every namespace, without a role
+		r.Known = true
+	}
+	app.Reads = append(app.Reads, r)
 }
 
 // bind sets Bound, which depends on all applications.
@@ -193,31 +201,6 @@ func (x *expander) valuesFrom(app *Application, o render.Document) {
 	}
 }
 
-// values returns the values of a release, or nil if some are unknown.
-func (x *expander) values(o render.Document) map[string]any {
-	spec, values := strict.Get(o.Node, "spec"), map[string]any{}
-	for _, ref := range items(strict.Get(spec, "valuesFrom")) {
-		data := x.dataOf(Read{Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name")})
-		text, has := data[cmp.Or(strict.Text(ref, "valuesKey"), "values.yaml")]
-		if !has && strict.Text(ref, "optional") == "true" {
-			continue
-		}
-		var layer map[string]any
-		if !has || strict.Text(ref, "targetPath") != "" || sigsyaml.Unmarshal([]byte(text), &layer) != nil {
-			return nil
-		}
-		render.Merge(values, layer)
-	}
-	if own := strict.Get(spec, "values"); own != nil {
-		var layer map[string]any
-		if own.Decode(&layer) != nil {
-			return nil
-		}
-		render.Merge(values, layer)
-	}
-	return values
-}
-
 // applied records the data of applied objects, and leaves out applications with objects that cannot work here.
 func (x *expander) applied(app *Application) {
 	for _, o := range app.Objects {
@@ -238,6 +221,8 @@ func (x *expander) applied(app *Application) {
 		case served(o.Node) != "":
 			x.outdated(app, o, of)
 		case ignored(o.Node):
+		case misfit(o) != nil:
+			x.misfit(app, o, of)
 		case app.mounted && needs.Flux().Rejected(o) != "":
 			app.stall(of + " is " + needs.Flux().Rejected(o))
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
@@ -257,6 +242,18 @@ func (x *expander) applied(app *Application) {
 			}
 		}
 	}
+}
+
+// misfit reports an object that the API server rejects, or leaves out the application if it is mounted.
+func (x *expander) misfit(app *Application, o render.Document, of string) {
+	p := *misfit(o)
+	p.Message = of + ": " + p.Message
+	if app.mounted {
+		app.stall(p.String())
+		return
+	}
+	x.Problems = append(x.Problems, p)
+	app.invalid = p.Message
 }
 
 func dataOf(n *yaml.Node) map[string]string {

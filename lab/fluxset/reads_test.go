@@ -228,6 +228,7 @@ func TestReadsAccounts(t *testing.T) {
 		"lost":    "ServiceAccount flux-system/lost known false bound false line 4",
 		"own":     "ServiceAccount flux-system/own known true bound false line 9",
 		"bound":   "ServiceAccount flux-system/bound known false bound true line 14",
+		"builtin": "ServiceAccount flux-system/default known true bound false line 24",
 		"release": "ServiceAccount web/kustomize-controller known false bound false line 5",
 		"group":   "ServiceAccount grouped/deployer known false bound true line 5",
 		"user":    "ServiceAccount named/deployer known false bound true line 5",

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -22,6 +23,8 @@ import (
 type Release struct {
 	Namespace, Name string
 	TargetNamespace string
+	ReleaseName     string // as Helm stores it
+	Storage         string // namespace in which Helm stores it
 	Chart, Version  string // in a chart repository; empty if Folder is set
 	Folder          string // of a chart in Git
 	URL             string // of the repository
@@ -37,6 +40,8 @@ type Release struct {
 	Values          map[string]any // nil if some are unknown
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
+	object    helmv2.HelmRelease
+	revised   bool   // its chart's version contains the revision
 	noCRDs    bool   // Flux does not install those in a folder of its chart
 	why       string // its chart is unavailable
 	chart     string // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
@@ -49,9 +54,13 @@ func (x *expander) release(o render.Document) Release {
 	r := Release{
 		Namespace: namespace, Name: strict.Text(o.Node, "metadata", "name"), TargetNamespace: cmp.Or(strict.Text(o.Node, "spec", "targetNamespace"), namespace),
 		At: lab.Position{File: o.File, Line: o.Line}, Suspended: strict.Text(o.Node, "spec", "suspend") == "true", Unawaited: strict.Text(o.Node, "spec", "install", "disableWait") == "true",
-		noCRDs: strict.Text(o.Node, "spec", "install", "crds") == string(helmv2.Skip) || strict.Text(o.Node, "spec", "install", "skipCRDs") == "true",
+		noCRDs: strict.Text(o.Node, "spec", "install", "crds") == string(helmv2.Skip),
 		Tested: strict.Text(o.Node, "spec", "test", "enable") == "true",
 	}
+	if err := typed(o.Node, &r.object); err != nil {
+		r.why = fmt.Sprintf("HelmRelease %s: %v", r.Name, err)
+	}
+	r.ReleaseName, r.Storage = shortName(r.object.GetReleaseName()), r.object.GetStorageNamespace()
 	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
 		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
 	}
@@ -83,7 +92,12 @@ func (x *expander) release(o render.Document) Release {
 			r.why = fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err)
 		}
 	}
-	r.Values = x.values(o)
+	r.revised = strict.Text(chart, "reconcileStrategy") == sourcev1.ReconcileStrategyRevision
+	if values, err := x.values(r.object); err == nil {
+		r.Values = values
+	} else if !errors.Is(err, errUnknown) {
+		r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s: %v", r.Name, err))
+	}
 	if files := items(strict.Get(chart, "valuesFiles")); len(files) > 0 {
 		if r.Defaults = x.defaults(r.Source, files, strict.Text(chart, "ignoreMissingValuesFiles") == "true"); r.Defaults == nil {
 			r.Values = nil

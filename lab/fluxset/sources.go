@@ -73,18 +73,21 @@ func Revision(ref *yaml.Node) string {
 	return cmp.Or(strict.Text(ref, "commit"), strict.Text(ref, "name"), versions, strict.Text(ref, "tag"), strict.Text(ref, "branch"))
 }
 
-// excluded are the files that source-controller ignores unless a .sourceignore includes them:
+// excludedGit are the files that source-controller always ignores, and excluded those that it ignores unless a .sourceignore or spec.ignore says anything:
 // https://fluxcd.io/flux/components/source/gitrepositories/#excluding-files
-var excluded = strings.Fields(".git/ .gitignore .gitmodules .gitattributes *.jpg *.jpeg *.gif *.png *.wmv *.flv *.tar.gz *.zip " +
-	".github/ .circleci/ .travis.yml .gitlab-ci.yml appveyor.yml .drone.yml cloudbuild.yaml codeship-services.yml codeship-steps.yml " +
-	"**/.goreleaser.yml **/.sops.yaml **/.flux.yaml")
+var (
+	excludedGit = strings.Fields(".git/ .gitignore .gitmodules .gitattributes")
+	excluded    = strings.Fields("*.jpg *.jpeg *.gif *.png *.wmv *.flv *.tar.gz *.zip " +
+		".github/ .circleci/ .travis.yml .gitlab-ci.yml appveyor.yml .drone.yml cloudbuild.yaml codeship-services.yml codeship-steps.yml " +
+		"**/.goreleaser.yml **/.sops.yaml **/.flux.yaml")
+)
 
 // artifact returns a repository without the files that a source ignores.
 func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 	if known := x.files[source]; known != nil {
 		return known
 	}
-	patterns := parsed(excluded, nil)
+	var patterns []gitignore.Pattern
 	_ = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -103,6 +106,10 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 		return nil
 	})
 	patterns = append(patterns, parsed(strings.Split(strict.Text(x.of[source], "spec", "ignore"), "\n"), nil)...)
+	if len(patterns) == 0 {
+		patterns = parsed(excluded, nil)
+	}
+	patterns = append(parsed(excludedGit, nil), patterns...)
 	a := artifact{FS: fsys, ignored: gitignore.NewMatcher(patterns), links: map[string]bool{}, folders: map[string]bool{}}
 	for _, dir := range items(strict.Get(x.of[source], "spec", "sparseCheckout")) {
 		a.only = append(a.only, strings.TrimPrefix(path.Join("/", dir.Value), "/"))

@@ -45,6 +45,9 @@ func (e Engine) Rejected(o render.Document, options ...string) string {
 	return why
 }
 
+// RejectedByHelm returns why an API server rejects an object that Helm 4 applies, server-side, or "". Unlike Flux, Helm keeps unknown fields.
+func RejectedByHelm(o render.Document) string { return invalid(o, true) }
+
 // invalid returns why an API server rejects an object of a kind of Kubernetes, or "". fields includes unknown ones.
 func invalid(o render.Document, fields bool) string {
 	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +30,8 @@ type Kustomization struct {
 	// Variables are those of spec.postBuild; nil disables substitution.
 	Variables map[string]string
 
-	Budget *Budget // of all renderings, or nil
+	Budget *Budget           // of all renderings, or nil
+	Note   func(lab.Problem) // called for what Flux does without a word; may be nil
 }
 
 // Build builds a folder like Flux's kustomize-controller: without a kustomization, all manifests in it; files outside the
@@ -63,18 +65,70 @@ func (k Kustomization) Build() ([]Document, []Unset, error) {
 	if invalid := new(Error); errors.As(err, &invalid) && invalid.File == file && !isFile(k.FS, file) {
 		invalid.File = dir // the kustomization is generated
 	}
-	if err != nil || k.Variables == nil {
+	if err != nil {
 		return docs, nil, err
 	}
 	var unset []Unset
 	for i := range docs {
-		missing, err := k.substitute(&docs[i], r)
-		if err != nil {
-			return nil, nil, err
+		var missing []Unset
+		before := docs[i].Node
+		if k.Variables != nil {
+			if missing, err = k.substitute(&docs[i], r); err != nil {
+				return nil, nil, err
+			}
 		}
 		unset = append(unset, missing...)
+		k.common(docs[i])
+		if docs[i].Node != before {
+			if err := refused(docs[i]); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	return docs, unset, nil
+}
+
+// managedBy is the label that buildMetadata: [managedByLabel] sets to the version of the program, which is not ours.
+const managedBy = "app.kubernetes.io/managed-by"
+
+// common sets spec.commonMetadata. Flux reads labels and annotations as texts: if one is not, it sees none of them and replaces them by its own.
+func (k Kustomization) common(doc Document) {
+	common, _ := k.Spec["commonMetadata"].(map[string]any)
+	metadata := strict.Get(doc.Node, "metadata")
+	if strings.HasPrefix(strict.Text(metadata, "labels", managedBy), "kustomize-(") {
+		set(doc.Node, "kustomize", "metadata", "labels", managedBy)
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		pairs := texts(common[field])
+		at := strict.Get(metadata, field)
+		key, value := notText(at)
+		if key != "" && (field == "labels" || len(pairs) > 0) {
+			i := slices.Index(metadata.Content, at)
+			metadata.Content = slices.Delete(slices.Clone(metadata.Content), i-1, i+1)
+			if k.Note != nil {
+				k.Note(lab.Problem{
+					Position: lab.Position{File: doc.File, Line: cmp.Or(at.Line, doc.Line)},
+					Message: fmt.Sprintf("%s %s: Flux drops all of metadata.%s, as %s is %s, not a string",
+						strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), field, key, value),
+					Cure: quoteVariable,
+				})
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(pairs)) {
+			set(doc.Node, pairs[key], "metadata", field, key)
+		}
+	}
+}
+
+func texts(v any) map[string]string {
+	of, _ := v.(map[string]any)
+	pairs := map[string]string{}
+	for key, value := range of {
+		if text, ok := value.(string); ok {
+			pairs[key] = text
+		}
+	}
+	return pairs
 }
 
 // rewrite overlays a kustomization like the controller: without unknown fields, and with the last of duplicate ones.
@@ -132,19 +186,11 @@ func (k Kustomization) edit(to map[string]any) error {
 	for _, image := range list(k.Spec["images"]) {
 		to["images"] = withImage(list(to["images"]), image)
 	}
-	if common, _ := k.Spec["commonMetadata"].(map[string]any); common != nil {
-		if labels, _ := common["labels"].(map[string]any); len(labels) > 0 {
-			to["labels"] = append(list(to["labels"]), map[string]any{"pairs": labels})
-		}
-		if more, _ := common["annotations"].(map[string]any); len(more) > 0 {
-			annotations, _ := to["commonAnnotations"].(map[string]any)
-			annotations = maps.Clone(annotations)
-			if annotations == nil {
-				annotations = map[string]any{}
-			}
-			maps.Copy(annotations, more)
-			to["commonAnnotations"] = annotations
-		}
+	if len(list(to["resources"])) == 0 { // so that kustomize does not call it empty
+		to["buildMetadata"] = []any{types.OriginAnnotations}
+	}
+	if build := list(k.Spec["buildMetadata"]); len(build) > 0 {
+		to["buildMetadata"] = build
 	}
 	return nil
 }
@@ -190,45 +236,99 @@ func (k Kustomization) folder(name string) string {
 // noSubstitution is the label or annotation that disables substitution in an object.
 const noSubstitution = "kustomize.toolkit.fluxcd.io/substitute"
 
+// Literal reports whether an object is exempt from substitution.
+func Literal(doc Document) bool {
+	return slices.ContainsFunc([]string{"labels", "annotations"}, func(of string) bool { return strict.Text(doc.Node, "metadata", of, noSubstitution) == "disabled" })
+}
+
 // substitute replaces the variables of an object, and returns the unset ones. The files that r read are its possible sources.
 func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error) {
-	for _, of := range []string{"labels", "annotations"} {
-		if strict.Text(doc.Node, "metadata", of, noSubstitution) == "disabled" {
-			return nil, nil
-		}
+	if Literal(*doc) {
+		return nil, nil
 	}
-	text, err := yaml.Marshal(doc.Node)
+	text, err := written(doc.Node)
 	if err != nil {
 		return nil, failed(doc.File, err)
 	}
-	if err := r.budget.expansion(string(text), k.Variables); err != nil {
+	if err := r.budget.expansion(text, k.Variables); err != nil {
 		return nil, failed(doc.File, err)
 	}
-	after, err := envsubst.Eval(string(text), func(name string) (string, bool) { return k.Variables[name], true })
+	value := func(name string) (string, bool) { return k.Variables[name], true }
+	after, err := envsubst.Eval(text, value)
 	if err != nil {
 		return nil, malformed(*doc, r.read, err)
 	}
 	missing := k.unset(*doc, r.read)
-	if after == string(text) {
+	if after == text {
 		return missing, nil
 	}
 	if err := values([]byte(after)); err != nil {
 		return nil, failed(doc.File, err)
 	}
-	docs, problems := strict.Parse(doc.File, []byte(after))
+	object, err := sigsyaml.YAMLToJSON([]byte(after))
+	if err != nil {
+		return nil, broken(*doc, r.read, value, err)
+	}
+	docs, problems := strict.Parse(doc.File, object)
 	if len(problems) > 0 || len(docs) != 1 {
 		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), problems.Error()))
-	}
-	if field, value := notText(docs[0]); field != "" {
-		return nil, &Error{Problem: lab.Problem{
-			Position: lab.Position{File: doc.File, Line: doc.Line},
-			Message:  fmt.Sprintf("%s %s: %s is %s after substitution, not a string", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), field, value),
-			Cure:     `quote it with a variable: ${quote}${NAME}${quote}, where quote is "`,
-		}}
 	}
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
 	return missing, nil
+}
+
+const quoteVariable = `quote it with a variable: ${quote}${NAME}${quote}, where quote is "`
+
+// written returns an object as kustomize writes it.
+func written(n *yaml.Node) (string, error) {
+	text, err := yaml.Marshal(n)
+	if err == nil {
+		text, err = sigsyaml.YAMLToJSON(text)
+	}
+	if err == nil {
+		text, err = sigsyaml.JSONToYAML(text)
+	}
+	return string(text), err
+}
+
+// broken returns the error for the first value of an object that is not YAML after substitution.
+func broken(doc Document, files map[string][]byte, value func(string) (string, bool), whole error) error {
+	var culprit *yaml.Node
+	var becomes string
+	var visit func(n *yaml.Node)
+	visit = func(n *yaml.Node) {
+		if culprit != nil {
+			return
+		}
+		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
+			text, err := sigsyaml.Marshal(map[string]string{"v": n.Value})
+			if err == nil {
+				becomes, err = envsubst.Eval(string(text), value)
+			}
+			if err == nil {
+				if _, err = sigsyaml.YAMLToJSON([]byte(becomes)); err != nil {
+					culprit = n
+				}
+			}
+		}
+		for _, c := range n.Content {
+			visit(c)
+		}
+	}
+	visit(doc.Node)
+	message := strings.TrimPrefix(whole.Error(), "yaml: ")
+	if culprit == nil {
+		return failed(doc.File, fmt.Errorf("%s %s is no YAML after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), message))
+	}
+	_, name, _ := strings.Cut(culprit.Value, "${")
+	name, _, _ = strings.Cut(name, "}")
+	return &Error{Problem: lab.Problem{
+		Position: position(doc, culprit, name, files),
+		Message: fmt.Sprintf("%s %s is no YAML after substitution: %q becomes %q", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
+			culprit.Value, strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")),
+		Cure: quoteVariable,
+	}}
 }
 
 // malformed returns the error for the expressions of an object that cannot be parsed, with their lines in the file.
@@ -246,7 +346,7 @@ func malformed(doc Document, files map[string][]byte, whole error) error {
 			if literal || err == nil {
 				continue
 			}
-			found := written(doc, n, text[len("${"):], files)
+			found := position(doc, n, text[len("${"):], files)
 			if len(texts) == 0 {
 				at = found
 			}
@@ -285,24 +385,34 @@ func expression(text string) string {
 	return text
 }
 
-// notText returns the first field that the API server rejects because it is not a string, and its value.
-func notText(n *yaml.Node) (field, value string) {
-	fields := []string{"metadata.labels", "metadata.annotations"}
-	switch kind, version := strict.Text(n, "kind"), strict.Text(n, "apiVersion"); {
-	case version == "v1" && (kind == "ConfigMap" || kind == "Secret"):
-		fields = append(fields, "data", "binaryData", "stringData")
-	case kind == "Kustomization" && strings.HasPrefix(version, "kustomize.toolkit.fluxcd.io/"):
-		fields = append(fields, "spec.postBuild.substitute")
+// refused returns the error for the first field that the API server rejects because it is not a string after substitution.
+func refused(doc Document) error {
+	fields := [][]any{{"metadata", "annotations"}}
+	switch kind, version := strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "apiVersion"); {
+	case version == "v1" && kind == "ConfigMap":
+		fields = append(fields, []any{"data"}, []any{"binaryData"})
+	case version == "v1" && kind == "Secret":
+		fields = append(fields, []any{"data"}, []any{"stringData"})
 	}
 	for _, field := range fields {
-		m := n
-		for key := range strings.SplitSeq(field, ".") {
-			m = strict.Get(m, key)
+		of := strict.Get(doc.Node, field...)
+		if key, value := notText(of); key != "" {
+			return &Error{Problem: lab.Problem{
+				Position: lab.Position{File: doc.File, Line: strict.Get(of, key).Line},
+				Message: fmt.Sprintf("%s %s: %s.%s is %s after substitution, not a string", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
+					strings.ReplaceAll(strings.Trim(fmt.Sprint(field), "[]"), " ", "."), key, value),
+				Cure: quoteVariable,
+			}}
 		}
-		for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
-			if v := m.Content[i+1]; v.Kind == yaml.ScalarNode && v.Tag != "!!str" && !strict.IsNull(v) {
-				return field + "." + m.Content[i].Value, v.Value
-			}
+	}
+	return nil
+}
+
+// notText returns the first key of a mapping whose value is not a string, and the value.
+func notText(m *yaml.Node) (key, value string) {
+	for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
+		if v := m.Content[i+1]; v.Tag != "!!str" && !strict.IsNull(v) {
+			return m.Content[i].Value, cmp.Or(v.Value, strict.KindOf(v))
 		}
 	}
 	return "", ""
@@ -330,7 +440,7 @@ func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	visit = func(n *yaml.Node, field string) {
 		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 			for _, name := range Variables(n.Value) {
-				u := Unset{Name: name, At: written(doc, n, name, files), Kind: strict.Text(doc.Node, "kind"), Field: field, Text: n.Value}
+				u := Unset{Name: name, At: position(doc, n, name, files), Kind: strict.Text(doc.Node, "kind"), Field: field, Text: n.Value}
 				if _, set := k.Variables[name]; !set && !slices.ContainsFunc(list, func(o Unset) bool { return o.Name == u.Name && o.At == u.At }) {
 					list = append(list, u)
 				}
@@ -347,8 +457,8 @@ func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	return list
 }
 
-// written returns the position of a variable: in the object's file, in a generator's input, or in a patch.
-func written(doc Document, n *yaml.Node, variable string, files map[string][]byte) lab.Position {
+// position returns the position of a variable: in the object's file, in a generator's input, or in a patch.
+func position(doc Document, n *yaml.Node, variable string, files map[string][]byte) lab.Position {
 	at := lab.Position{File: doc.File, Line: n.Line}
 	in := func(file string, from, lines int) (lab.Position, bool) {
 		all := strings.Split(string(files[file]), "\n")

@@ -69,7 +69,9 @@ func (s *scanner) folder(dir string, open []string) error {
 				if s.taken != nil {
 					s.taken(data)
 				}
-				err = s.file(file, data, open, true)
+				if _, problems := strict.Parse(file, data); len(problems) == 0 || s.edited[file] == nil { // of duplicate fields, rewrite keeps the last
+					err = s.file(file, data, open, true)
+				}
 			}
 		}
 		if err == nil && s.edited[file] != nil {

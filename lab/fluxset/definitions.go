@@ -1,0 +1,214 @@
+package fluxset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"homelab/lab"
+	"homelab/lab/render"
+	"homelab/lab/strict"
+)
+
+// definition returns a value of the Go type of an object of Flux, or nil.
+func definition(n *yaml.Node) any {
+	switch strict.Text(n, "apiVersion") + " " + strict.Text(n, "kind") {
+	case kustomizev1.GroupVersion.String() + " " + kustomizev1.KustomizationKind:
+		return kustomizev1.Kustomization{}
+	case helmv2.GroupVersion.String() + " " + helmv2.HelmReleaseKind:
+		return helmv2.HelmRelease{}
+	case sourcev1.GroupVersion.String() + " " + sourcev1.GitRepositoryKind:
+		return sourcev1.GitRepository{}
+	case sourcev1.GroupVersion.String() + " " + sourcev1.OCIRepositoryKind:
+		return sourcev1.OCIRepository{}
+	case sourcev1.GroupVersion.String() + " " + sourcev1.HelmRepositoryKind:
+		return sourcev1.HelmRepository{}
+	case sourcev1.GroupVersion.String() + " " + sourcev1.HelmChartKind:
+		return sourcev1.HelmChart{}
+	case sourcev1.GroupVersion.String() + " " + sourcev1.BucketKind:
+		return sourcev1.Bucket{}
+	}
+	return nil
+}
+
+// words returns the values of an enumeration in the definitions of Flux; its Go types have them in comments.
+func words(of reflect.Type, key string) []string {
+	switch reflect.New(of).Elem().Interface().(type) {
+	case kustomizev1.CrossNamespaceSourceReference:
+		if key == "kind" {
+			return []string{sourcev1.GitRepositoryKind, sourcev1.OCIRepositoryKind, sourcev1.BucketKind, externalArtifact}
+		}
+	case kustomizev1.SubstituteReference, helmv2.ValuesReference:
+		if key == "kind" {
+			return []string{"ConfigMap", "Secret"}
+		}
+	case helmv2.CrossNamespaceObjectReference, sourcev1.LocalHelmChartSourceReference:
+		if key == "kind" {
+			return []string{sourcev1.HelmRepositoryKind, sourcev1.GitRepositoryKind, sourcev1.BucketKind}
+		}
+	case helmv2.CrossNamespaceSourceReference:
+		if key == "kind" {
+			return []string{sourcev1.OCIRepositoryKind, sourcev1.HelmChartKind, externalArtifact}
+		}
+	case helmv2.Install, helmv2.Upgrade:
+		if key == "crds" {
+			return []string{string(helmv2.Skip), string(helmv2.Create), string(helmv2.CreateReplace)}
+		}
+	case kustomizev1.PostBuild:
+		if key == "substituteStrategy" {
+			return []string{string(kustomizev1.SubstituteStrategyWithVariables), string(kustomizev1.SubstituteStrategyAlways)}
+		}
+	}
+	return nil
+}
+
+// misfit returns why an API server rejects an object: for its labels, or for the definition of its kind if it is one of Flux; nil if it does not.
+func misfit(o render.Document) *lab.Problem {
+	d := defined{file: o.File}
+	pairs, labels := map[string]string{}, strict.Get(o.Node, "metadata", "labels")
+	if labels != nil && labels.Decode(&pairs) == nil {
+		if list := validation.ValidateLabels(pairs, field.NewPath("metadata", "labels")); len(list) > 0 {
+			message, _, _ := strings.Cut(list[0].Error(), ": a valid label must")
+			d.fail(labels, message, "")
+		}
+	}
+	of := definition(o.Node)
+	if of == nil {
+		return d.problem
+	}
+	d.value(o.Node, reflect.TypeOf(of), "")
+	spec := strict.Get(o.Node, "spec")
+	if strict.Text(o.Node, "kind") == helmv2.HelmReleaseKind && spec != nil && (strict.Get(spec, "chart") == nil) == (strict.Get(spec, "chartRef") == nil) {
+		d.fail(spec, "spec must have either chart or chartRef", "")
+	}
+	return d.problem
+}
+
+// defined compares an object with a Go type, by its JSON tags.
+type defined struct {
+	file    string
+	problem *lab.Problem // the first
+}
+
+func (d *defined) fail(n *yaml.Node, message, cure string) {
+	if d.problem == nil {
+		d.problem = &lab.Problem{Position: lab.Position{File: d.file, Line: n.Line}, Message: message, Cure: cure}
+	}
+}
+
+// span matches intervals: https://fluxcd.io/flux/components/kustomize/kustomizations/#interval
+var span = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
+
+func (d *defined) value(n *yaml.Node, t reflect.Type, at string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	want, tag := "", "!!str"
+	switch {
+	case strict.IsNull(n):
+		return // as if it were missing
+	case t == reflect.TypeFor[metav1.ObjectMeta](), t == reflect.TypeFor[metav1.Time](), strings.HasPrefix(at, "status"):
+		return
+	case t == reflect.TypeFor[metav1.Duration]():
+		if n.Kind == yaml.ScalarNode && n.Tag == tag && !span.MatchString(n.Value) {
+			d.fail(n, fmt.Sprintf("%s cannot be %q", at, n.Value), "a duration such as 30s or 10m")
+		}
+		want = "text"
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()), t.Kind() == reflect.Interface:
+		return // any value
+	case t.Kind() == reflect.Struct:
+		d.object(n, t, at)
+		return
+	case t.Kind() == reflect.Map:
+		if n.Kind != yaml.MappingNode {
+			d.fail(n, at+" must be a mapping, not "+strict.KindOf(n), "")
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			d.value(n.Content[i+1], t.Elem(), strict.Join(at, n.Content[i].Value))
+		}
+		return
+	case t.Kind() == reflect.Slice:
+		if n.Kind != yaml.SequenceNode {
+			d.fail(n, at+" must be a list, not "+strict.KindOf(n), "")
+			return
+		}
+		for i, c := range n.Content {
+			d.value(c, t.Elem(), fmt.Sprintf("%s[%d]", at, i))
+		}
+		return
+	case t.Kind() == reflect.String:
+		want = "text"
+	case t.Kind() == reflect.Bool:
+		want, tag = "true or false", "!!bool"
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		want, tag = "a whole number", "!!int"
+	default:
+		return
+	}
+	if n.Kind != yaml.ScalarNode || n.Tag != tag && !(want == "text" && n.Tag == "!!timestamp") {
+		cure := ""
+		if want == "text" && n.Kind == yaml.ScalarNode {
+			cure = "quote it: " + strconv.Quote(n.Value)
+		}
+		d.fail(n, fmt.Sprintf("%s must be %s, not %s", at, want, strict.KindOf(n)), cure)
+	}
+}
+
+func (d *defined) object(n *yaml.Node, t reflect.Type, at string) {
+	if n.Kind != yaml.MappingNode {
+		d.fail(n, at+" must be a mapping, not "+strict.KindOf(n), "")
+		return
+	}
+	types, needs := map[string]reflect.Type{}, []string{}
+	var collect func(t reflect.Type)
+	collect = func(t reflect.Type) {
+		for f := range t.Fields() {
+			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case strings.Contains(options, "inline"):
+				collect(f.Type)
+			case key != "" && key != "-":
+				types[key] = f.Type
+				if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
+					needs = append(needs, key)
+				}
+			}
+		}
+	}
+	collect(t)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		of, known := types[key.Value]
+		if !known {
+			cure := ""
+			if best := strict.Closest(key.Value, slices.Sorted(maps.Keys(types))); best != "" {
+				cure = fmt.Sprintf("did you mean %q?", best)
+			}
+			d.fail(key, "unknown key "+strict.Join(at, key.Value), cure)
+			continue
+		}
+		if valid := words(t, key.Value); valid != nil && value.Kind == yaml.ScalarNode && !slices.Contains(valid, value.Value) {
+			d.fail(value, fmt.Sprintf("%s cannot be %q", strict.Join(at, key.Value), value.Value), strict.Choose(value.Value, valid))
+		}
+		d.value(value, of, strict.Join(at, key.Value))
+	}
+	for _, key := range needs {
+		if false && strict.Get(n, key) == nil {
+			d.fail(n, strict.Join(at, key)+" is missing", "")
+		}
+	}
+}
