@@ -113,7 +113,11 @@ func omitted(app Application, n *yaml.Node) string {
 	case strict.Text(n, "kind") == "HelmRelease" && release >= 0 && app.Releases[release].Engine:
 		return anotherEngine
 	case app.Parent == "":
-		return needs.Flux().Rejected(render.Document{Node: n})
+		o := render.Document{Node: n}
+		if p := misfit(o); p != nil {
+			return strings.TrimPrefix(p.String(), p.Position.String()+": ")
+		}
+		return needs.Flux().Rejected(o)
 	}
 	return ""
 }
