@@ -33,6 +33,7 @@ type seed struct {
 	of                    string // type of a Secret
 	at                    lab.Position
 	keys                  []fluxset.ReadKey
+	variables             bool                         // its keys are variables
 	bound                 bool                         // a ServiceAccount with a role
 	found                 map[string]map[string]string // data in the repositories, which is applied too late, by key and cluster
 }
@@ -226,7 +227,7 @@ func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application)
 				s.reader = c.Name
 			}
 		}
-		if r.Variables {
+		if s.variables = s.variables || r.Variables; r.Variables {
 			open = append(open, s)
 		}
 		if r.Optional && r.Late == nil {
@@ -313,7 +314,11 @@ func (d *drafting) seedText(s *seed) string {
 	if s.of != "" {
 		m.Add("type", s.of)
 	}
-	if len(s.keys) > 0 {
+	if s.variables && len(s.keys) == 0 {
+		data.Add("lab_seed", "")
+		data.Comment("without any variable, Flux would not apply defaults either")
+	}
+	if s.variables || len(s.keys) > 0 {
 		m.Add(field, &data)
 	}
 	text := manifest.Encode(&m.Node)
