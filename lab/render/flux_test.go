@@ -25,65 +25,6 @@ const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %}\ndata: {
 
 func named(name string) string { return strings.ReplaceAll(configMap, "%", name) }
 
-func TestBuild(t *testing.T) {
-	fsys := repositoryOf(map[string]string{
-		"plain/a.yaml":                   named("a"),
-		"plain/below/b.yml":              named("b"),
-		"plain/whole/kustomization.yaml": "resources: [../../beside/c.yaml]\n",
-		"plain/whole/ignored.yaml":       "no manifest",
-		"plain/notes.txt":                "no manifest",
-		"beside/c.yaml":                  named("c"),
-	})
-	docs, unset, err := Kustomization{
-		FS: fsys, Path: "./plain", Variables: map[string]string{"region": "eu"},
-		Spec: map[string]any{
-			"targetNamespace": "shop", "namePrefix": "x-", "commonMetadata": map[string]any{"labels": map[string]any{"team": "a"}, "annotations": map[string]any{"note": "b"}},
-			"patches": []any{map[string]any{"target": map[string]any{"name": "b"}, "patch": "- {op: add, path: /data/patched, value: \"yes\"}"}},
-		},
-	}.Build()
-	if err != nil || len(unset) != 0 {
-		t.Fatalf("%v, %v", unset, err)
-	}
-	var got []string
-	for _, d := range docs {
-		got = append(got, strings.Join([]string{
-			strict.Text(d.Node, "metadata", "name"), strict.Text(d.Node, "metadata", "namespace"), strict.Text(d.Node, "metadata", "labels", "team"), strict.Text(d.Node, "metadata", "annotations", "note"),
-			strict.Text(d.Node, "data", "region"), strict.Text(d.Node, "data", "tier"), strict.Text(d.Node, "data", "patched"), d.File,
-		}, " "))
-	}
-	slices.Sort(got)
-	if want := []string{"x-a shop a b eu gold  plain/a.yaml", "x-b shop a b eu gold yes plain/below/b.yml", "x-c shop a b eu gold  beside/c.yaml"}; !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
-}
-
-// The controller rewrites the built folder's kustomization, and merges images.
-func TestBuildRewrites(t *testing.T) {
-	deployment := func(name, image string) string {
-		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + name + "}\nspec: {template: {spec: {containers: [{name: a, image: " + image + "}]}}}\n"
-	}
-	k := Kustomization{
-		FS: repositoryOf(map[string]string{
-			"a/a.yaml": deployment("a", "app"), "a/b.yaml": deployment("b", "web"),
-			"a/kustomization.yaml":     "nonsense: 1\nresources: [a.yaml, b.yaml]\nimages:\n- {name: app, newName: example.com/app, newTag: '1', digest: 'sha256:0'}\n- {name: web, newName: example.com/web, newTag: '1'}\n",
-			"empty/kustomization.yaml": "resources: []\n",
-		}),
-		Path: "./a", Spec: map[string]any{"images": []any{map[string]any{"name": "app", "newTag": "2"}, map[string]any{"name": "web", "newName": "example.org/web"}, map[string]any{"name": "other", "newTag": "3"}}},
-	}
-	docs, _, err := k.Build()
-	if err != nil || len(docs) != 2 {
-		t.Fatalf("%v, %v", docs, err)
-	}
-	for i, want := range []string{"example.com/app:2", "example.org/web:1"} {
-		if got := strict.Text(docs[i].Node, "spec", "template", "spec", "containers", 0, "image"); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	if docs, _, err := (Kustomization{FS: k.FS, Path: "./empty"}).Build(); err != nil || len(docs) > 0 {
-		t.Errorf("%v, %v", docs, err)
-	}
-}
-
 // An error is about the folder if its kustomization is generated, and says once what is wrong.
 func TestBuildErrors(t *testing.T) {
 	fsys := repositoryOf(map[string]string{"plain/notes.yaml": "a: b\n", "listed/notes.yaml": "a: b\n", "listed/kustomization.yaml": "resources: [notes.yaml]\n"})
@@ -93,25 +34,6 @@ func TestBuildErrors(t *testing.T) {
 		if _, _, err := (Kustomization{FS: fsys, Path: dir}).Build(); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-	}
-}
-
-// Missing components are errors unless they are to be ignored.
-func TestBuildComponents(t *testing.T) {
-	k := Kustomization{
-		FS: repositoryOf(map[string]string{
-			"a/a.yaml":                named("a"),
-			"more/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nnamePrefix: x-\n",
-		}),
-		Path: "./a", Spec: map[string]any{"components": []any{"../none", "../more"}},
-	}
-	if _, _, err := k.Build(); err == nil || !strings.Contains(err.Error(), "none does not exist") {
-		t.Errorf("%v", err)
-	}
-	k.Spec["ignoreMissingComponents"] = true
-	docs, _, err := k.Build()
-	if err != nil || len(docs) != 1 || strict.Text(docs[0].Node, "metadata", "name") != "x-a" {
-		t.Errorf("%v, %v", docs, err)
 	}
 }
 
@@ -278,6 +200,25 @@ func FuzzVariables(f *testing.F) {
 			t.Errorf("%d bytes of %q, budget of %d", len(after), s, spent)
 		}
 	})
+}
+
+// Values keep the lines of their file after substitution, which may change the number of lines, the order of keys and the type of a value.
+func TestSubstitutedPositions(t *testing.T) {
+	text := strings.Join([]string{
+		"# a comment", "apiVersion: v1", "kind: ConfigMap", "metadata:", "  name: ${name}", "  # another", "  annotations: {a: \"${long}\"}", "data:", "  z: last", "  b: |", "    ${name}", "    two",
+		"  a: ${long}", "  ${name}: key",
+	}, "\n")
+	docs, _, err := Kustomization{
+		FS: repositoryOf(map[string]string{"a/a.yaml": text}), Path: "a", Variables: map[string]string{"name": "x", "long": strings.Repeat("word ", 40) + "end"},
+	}.Build()
+	if err != nil || len(docs) != 1 {
+		t.Fatal(docs, err)
+	}
+	for line, path := range map[int][]any{3: {"kind"}, 5: {"metadata", "name"}, 7: {"metadata", "annotations", "a"}, 9: {"data", "z"}, 10: {"data", "b"}, 13: {"data", "a"}} {
+		if n := strict.Get(docs[0].Node, path...); n == nil || n.Line != line {
+			t.Errorf("%v: %+v, want line %d", path, n, line)
+		}
+	}
 }
 
 func TestMalformedSubstitution(t *testing.T) {
