@@ -190,6 +190,17 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 			c, _ := l.estate.Cluster(cluster)
 			return c.Provider == lab.ProviderExisting
 		},
+		Namespaces: func(cluster string) []string {
+			c, known := l.estate.Cluster(cluster)
+			if !known || c.Provider == lab.ProviderExisting {
+				return nil
+			}
+			names := append(Namespaces(l.estate, cluster), flux.Namespace)
+			for _, other := range l.estate.Clusters {
+				names = append(names, flux.NamespaceOf(other.Name))
+			}
+			return names
+		},
 		Nodes: func(cluster string) []map[string]string {
 			c, _ := l.estate.Cluster(cluster)
 			return document.Nodes(c)

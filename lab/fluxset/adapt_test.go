@@ -31,17 +31,17 @@ sops: {age: []}
 apiVersion: source.toolkit.fluxcd.io/v1beta2
 kind: GitRepository
 metadata: {name: web, namespace: default}
-spec: {url: https://example.com/web, gitImplementation: go-git}
+spec: {interval: 1m, url: https://example.com/web, gitImplementation: go-git}
 ---
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: OCIRepository
 metadata: {name: flux-operator, namespace: default}
-spec: {url: oci://example.com/charts/flux-operator}
+spec: {interval: 1m, url: oci://example.com/charts/flux-operator}
 ---
 apiVersion: helm.toolkit.fluxcd.io/v2
 kind: HelmRelease
 metadata: {name: operator, namespace: default}
-spec: {chartRef: {kind: OCIRepository, name: flux-operator}}
+spec: {interval: 1m, chartRef: {kind: OCIRepository, name: flux-operator}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -55,7 +55,7 @@ stringData: {token: plain}
 apiVersion: source.toolkit.fluxcd.io/v1beta2
 kind: GitRepository
 metadata: {name: more, namespace: default}
-spec: {url: https://example.com/more}
+spec: {interval: 1m, url: https://example.com/more}
 `
 
 // Objects that cannot work here are deleted at any depth, by patches that are passed on; the rest is applied.
@@ -85,7 +85,7 @@ func TestAdapt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := strings.Replace(foreignRoot, "spec: {path: ./cluster, ", "spec:\n  patches:\n    "+strings.ReplaceAll(strings.TrimSpace(string(given)), "\n", "\n    ")+"\n  path: ./cluster\n  ", 1)
+	root := strings.Replace(foreignRoot, "spec: {interval: 1m, prune: true, path: ./cluster, ", "spec:\n  interval: 1m\n  prune: true\n  patches:\n    "+strings.ReplaceAll(strings.TrimSpace(string(given)), "\n", "\n    ")+"\n  path: ./cluster\n  ", 1)
 	root = strings.Replace(root, "name: flux-system}}\n", "name: flux-system}\n", 1)
 	x = expandWith(root, files)
 	if len(x.Problems) > 0 || len(x.Applications) != 2 {
@@ -154,8 +154,8 @@ const source = "apiVersion: source.toolkit.fluxcd.io/v1\n"
 // Revisions, ignored files, includes and Secrets of sources.
 func TestOrigins(t *testing.T) {
 	read := func(name, kind, spec string) string {
-		return source + "kind: " + kind + "\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {" + spec + "}\n---\n" +
-			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {path: ./apps, sourceRef: {kind: " + kind + ", name: " + name + "}}\n---\n"
+		return source + "kind: " + kind + "\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {interval: 1m, " + spec + "}\n---\n" +
+			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: " + name + ", namespace: flux-system}\nspec: {interval: 1m, prune: true, path: ./apps, sourceRef: {kind: " + kind + ", name: " + name + "}}\n---\n"
 	}
 	const own = "url: https://example.com/fleet"
 	x := expandForeign(map[string]string{
@@ -204,8 +204,8 @@ func TestOrigins(t *testing.T) {
 func TestHelmChart(t *testing.T) {
 	x := expandForeign(map[string]string{
 		"cluster/a.yaml": kustomizationOf("apps", ""),
-		"apps/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec: {chartRef: {kind: HelmChart, name: web, namespace: charts}}\n---\n" +
-			source + "kind: HelmChart\nmetadata: {name: web, namespace: charts}\nspec: {chart: web, version: 1.x, sourceRef: {kind: HelmRepository, name: far}}\n---\n" +
+		"apps/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec: {interval: 1m, chartRef: {kind: HelmChart, name: web, namespace: charts}}\n---\n" +
+			source + "kind: HelmChart\nmetadata: {name: web, namespace: charts}\nspec: {interval: 1m, chart: web, version: 1.x, sourceRef: {kind: HelmRepository, name: far}}\n---\n" +
 			source + "kind: HelmRepository\nmetadata: {name: far, namespace: charts}\nspec: {url: https://charts.example.com}\n---\n" +
 			"apiVersion: notification.toolkit.fluxcd.io/v1\nkind: Receiver\nmetadata: {name: push, namespace: web}\nspec: {secretRef: {name: hook}}\n",
 	})
@@ -237,7 +237,7 @@ func TestOutdated(t *testing.T) {
 // Objects for remote clusters, engines and image automation are left out.
 func TestLeftOutReleases(t *testing.T) {
 	release := func(name, spec string) string {
-		return "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: " + name + ", namespace: web}\nspec: {" + spec + "}\n"
+		return "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: " + name + ", namespace: web}\nspec: {interval: 1m, " + spec + "}\n"
 	}
 	files := map[string]string{
 		"cluster/a.yaml": kustomizationOf("far", "") + kustomizationOf("cloud", "") + kustomizationOf("engine", "") + kustomizationOf("policy", "") + kustomizationOf("update", "") + kustomizationOf("set", "") + kustomizationOf("old", ""),

@@ -92,7 +92,7 @@ func TestCorpus(t *testing.T) {
 func expandCase(t *testing.T, c fluxsettest.Case) (Expansion, World) {
 	t.Helper()
 	root := c.Root(t)
-	data := map[string]map[string]string{}
+	data, namespaces := map[string]map[string]string{}, []string{c.Name, "default"}
 	docs, problems := strict.Parse("root.yaml", root)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -100,11 +100,14 @@ func expandCase(t *testing.T, c fluxsettest.Case) (Expansion, World) {
 	for _, n := range docs {
 		if kind := strict.Text(n, "kind"); kind == "ConfigMap" || kind == "Secret" {
 			data[key(n)] = dataOf(n)
+		} else if kind == "Namespace" {
+			namespaces = append(namespaces, strict.Text(n, "metadata", "name"))
 		}
 	}
 	w := World{
-		FS:   fstest.MapFS{"root.yaml": {Data: root}},
-		Vars: func(namespace, name string) map[string]string { return data[namespace+"/"+name] },
+		FS:         fstest.MapFS{"root.yaml": {Data: root}},
+		Namespaces: func(string) []string { return namespaces },
+		Vars:       func(namespace, name string) map[string]string { return data[namespace+"/"+name] },
 		Repository: func(url, revision string) (fs.FS, string, error) {
 			switch {
 			case url != fluxsettest.Host+c.Name:

@@ -207,7 +207,7 @@ func (d *defined) object(n *yaml.Node, t reflect.Type, at string) {
 		d.value(value, of, strict.Join(at, key.Value))
 	}
 	for _, key := range needs {
-		if false && strict.Get(n, key) == nil {
+		if strict.Get(n, key) == nil {
 			d.fail(n, strict.Join(at, key)+" is missing", "")
 		}
 	}

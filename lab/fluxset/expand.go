@@ -36,6 +36,7 @@ type World struct {
 	Extra      []string                                                       // Flux's additional controllers
 	Artifacts  bool                                                           // OCIRepositories that nothing creates are the GitRepository of their name: artifacts of it
 	Foreign    func(cluster string) bool                                      // whether a cluster may define kinds by itself; may be nil
+	Namespaces func(cluster string) []string                                  // that exist without the estate; nil if unknown; may be nil
 	Nodes      func(cluster string) []map[string]string                       // labels of the nodes that run pods; nil if unknown; may be nil
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
 }
@@ -158,6 +159,7 @@ func Expand(w World, file string) Expansion {
 		known := len(data) + len(from.of)
 		x := &expander{World: w, Expansion: Expansion{Sources: from.url, data: data}, seen: map[string]bool{}, origins: from}
 		x.roots(file)
+		x.leaveOutHomeless()
 		x.leaveOut()
 		if !x.incomplete() || len(data)+len(from.of) == known {
 			return x.Expansion

@@ -101,7 +101,7 @@ func described(t *testing.T, x Expansion) string {
 // The root's own source counts, not the copy in Git, which has upstream's address.
 func TestRootSource(t *testing.T) {
 	x := expandForeign(map[string]string{
-		"cluster/a.yaml": source + "kind: GitRepository\nmetadata: {name: flux-system, namespace: flux-system}\nspec: {url: https://example.com/upstream}\n---\n" + kustomizationOf("apps", ""),
+		"cluster/a.yaml": source + "kind: GitRepository\nmetadata: {name: flux-system, namespace: flux-system}\nspec: {interval: 1m, url: https://example.com/upstream}\n---\n" + kustomizationOf("apps", ""),
 		"apps/a.yaml":    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
 	})
 	if got := x.Sources["GitRepository flux-system/flux-system"]; got != "https://example.com/fleet" {

@@ -17,6 +17,7 @@ const shop = `apiVersion: helm.toolkit.fluxcd.io/v2
 kind: HelmRelease
 metadata: {name: shop}
 spec:
+  interval: 1m
   targetNamespace: shop
   chart: {spec: {chart: shop, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}
   valuesFrom:
@@ -27,12 +28,12 @@ spec:
 const syncFile = `apiVersion: source.toolkit.fluxcd.io/v1
 kind: GitRepository
 metadata: {name: flux-system, namespace: flux-system}
-spec: {url: https://example.com/estate.git}
+spec: {interval: 1m, url: https://example.com/estate.git}
 ---
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata: {name: flux-system, namespace: flux-system}
-spec: {path: ./clusters/hub, sourceRef: {kind: GitRepository, name: flux-system}}
+spec: {interval: 1m, prune: true, path: ./clusters/hub, sourceRef: {kind: GitRepository, name: flux-system}}
 `
 
 func files(t *testing.T, more map[string]string) (fstest.MapFS, []lab.Cluster) {
@@ -40,7 +41,7 @@ func files(t *testing.T, more map[string]string) (fstest.MapFS, []lab.Cluster) {
 	fsys := fstest.MapFS{}
 	for name, text := range map[string]string{
 		"addons/shop/flux/release.yaml":                shop,
-		"addons/shop/flux/versions/prod.yaml":          "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: shop}\nspec: {chart: {spec: {version: 2.0.0}}}\n",
+		"addons/shop/flux/versions/prod.yaml":          "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: shop}\nspec: {interval: 1m, chart: {spec: {version: 2.0.0}}}\n",
 		"addons/quota/flux/quota.yaml":                 "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota, namespace: default}\n",
 		"environments/default/addons/shop/values.yaml": "replicas: 1\n",
 		"clusters/prod/addons/shop/values.yaml":        "replicas: 3\n",

@@ -100,7 +100,7 @@ func TestExpandGenerated(t *testing.T) {
 			"  - {name: typo, copy: [{from: '@rep/apps/**', to: '@artifact/'}]}\n") +
 			strings.Replace(artifactOf("apps", ""), "path: ./", "path: ./prod", 1) + artifactOf("far", "") + artifactOf("none", "") + artifactOf("nothing", "") +
 			artifactOf("packed", "") + artifactOf("empty", "") + artifactOf("typo", "") + artifactOf("nowhere", "") +
-			"---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {url: https://example.com/far}\n" +
+			"---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {interval: 1m, url: https://example.com/far}\n" +
 			"---\napiVersion: source.extensions.fluxcd.io/v1beta1\nkind: ArtifactGenerator\nmetadata: {name: teams, namespace: flux-system}\n" +
 			"spec:\n  sources:\n  - {alias: repo, kind: ExternalArtifact, name: apps}\n  pathPattern: '@repo/prod/{Team}/{stage}'\n" +
 			"  artifacts: [{name: 'team-{Team}-{stage}', copy: [{from: '@repo/prod/{Team}/{stage}/**', to: '@artifact/'}]}]\n" + artifactOf("team-red-live", "") +
@@ -140,7 +140,7 @@ func TestExpandGenerated(t *testing.T) {
 	if !maps.Equal(objects, places) {
 		t.Errorf("%q", objects)
 	}
-	files["cluster/a.yaml"] = strings.Replace(files["cluster/a.yaml"], "{url: https://example.com/far}", "{url: https://example.com/far, secretRef: {name: key}}", 1)
+	files["cluster/a.yaml"] = strings.Replace(files["cluster/a.yaml"], "url: https://example.com/far}", "url: https://example.com/far, secretRef: {name: key}}", 1)
 	for _, a := range expandWith(foreignRoot, files, flux.SourceWatcher).Applications {
 		if a.Name == "far" && a.LeftOut != "GitRepository flux-system/far needs Secret key, which is missing" {
 			t.Errorf("%q", a.LeftOut)

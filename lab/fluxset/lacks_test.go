@@ -10,7 +10,7 @@ func TestKindsOfCharts(t *testing.T) {
 	const release = `apiVersion: helm.toolkit.fluxcd.io/v2
 kind: HelmRelease
 metadata: {name: things, namespace: default}
-spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}
+spec: {interval: 1m, chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}
 `
 	for name, c := range map[string]struct {
 		files map[string]string

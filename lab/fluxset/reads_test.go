@@ -14,19 +14,19 @@ import (
 const foreignRoot = `apiVersion: source.toolkit.fluxcd.io/v1
 kind: GitRepository
 metadata: {name: flux-system, namespace: flux-system}
-spec: {url: https://example.com/fleet, ref: {branch: main}}
+spec: {interval: 1m, url: https://example.com/fleet, ref: {branch: main}}
 ---
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata: {name: flux-system, namespace: flux-system}
-spec: {path: ./cluster, sourceRef: {kind: GitRepository, name: flux-system}}
+spec: {interval: 1m, prune: true, path: ./cluster, sourceRef: {kind: GitRepository, name: flux-system}}
 `
 
 func kustomizationOf(name, more string) string {
 	return `apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata: {name: ` + name + `, namespace: flux-system}
-spec: {path: ./` + name + `, sourceRef: {kind: GitRepository, name: flux-system}` + more + `}
+spec: {interval: 1m, prune: true, path: ./` + name + `, sourceRef: {kind: GitRepository, name: flux-system}` + more + `}
 ---
 `
 }
@@ -112,13 +112,13 @@ spec:
 
 func TestLeftOut(t *testing.T) {
 	empty := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default}\n"
-	pinned := "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: pinned, namespace: flux-system}\nspec: {url: https://example.com/fleet, ref: {tag: v1}}\n---\n" +
-		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {url: oci://example.com/x}\n---\n"
+	pinned := "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: pinned, namespace: flux-system}\nspec: {interval: 1m, url: https://example.com/fleet, ref: {tag: v1}}\n---\n" +
+		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {interval: 1m, url: oci://example.com/x}\n---\n"
 	x := expandForeign(map[string]string{
 		"cluster/a.yaml": pinned + kustomizationOf("fine", "") + kustomizationOf("suspended", ", suspend: true") + kustomizationOf("vault", "") + kustomizationOf("images", "") +
 			kustomizationOf("late", ", dependsOn: [{name: later}]") + kustomizationOf("later", ", dependsOn: [{name: vault}], wait: true") + kustomizationOf("over", ", suspend: true") +
-			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: pinned, namespace: flux-system}\nspec: {path: ./fine, sourceRef: {kind: GitRepository, name: pinned}}\n---\n" +
-			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: far, namespace: flux-system}\nspec: {path: ./fine, sourceRef: {kind: OCIRepository, name: far}}\n",
+			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: pinned, namespace: flux-system}\nspec: {interval: 1m, prune: true, path: ./fine, sourceRef: {kind: GitRepository, name: pinned}}\n---\n" +
+			"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: far, namespace: flux-system}\nspec: {interval: 1m, prune: true, path: ./fine, sourceRef: {kind: OCIRepository, name: far}}\n",
 		"fine/a.yaml": empty, "suspended/a.yaml": empty, "late/a.yaml": empty, "later/a.yaml": empty, "under/a.yaml": empty,
 		"over/a.yaml":   kustomizationOf("under", ""),
 		"vault/a.yaml":  "apiVersion: v1\nkind: Secret\nmetadata: {name: vault, namespace: default}\nsops: {age: []}\n",
@@ -146,10 +146,10 @@ func TestLeftOut(t *testing.T) {
 func TestSources(t *testing.T) {
 	files := map[string]string{
 		"cluster/a.yaml": kustomizationOf("apps", "") + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: other, namespace: flux-system}\n" +
-			"spec: {path: ./plain, sourceRef: {kind: GitRepository, name: other}}\n",
+			"spec: {interval: 1m, prune: true, path: ./plain, sourceRef: {kind: GitRepository, name: other}}\n",
 		"plain/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default}\n",
 		"apps/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n" +
-			"spec: {chart: {spec: {chart: web, sourceRef: {kind: HelmRepository, name: charts}}}}\n",
+			"spec: {interval: 1m, chart: {spec: {chart: web, sourceRef: {kind: HelmRepository, name: charts}}}}\n",
 	}
 	x := expandForeign(files)
 	if len(x.Problems) > 0 || len(x.Applications) != 2 || x.Applications[0].Releases[0].URL != "" || x.Applications[1].LeftOut != "Kustomization other: source GitRepository flux-system/other does not exist" {
@@ -157,7 +157,7 @@ func TestSources(t *testing.T) {
 	}
 	files["cluster/b.yaml"] = kustomizationOf("sources", "")
 	files["sources/a.yaml"] = "apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: web}\nspec: {url: https://charts.example.com}\n---\n" +
-		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {url: https://example.com/fleet, ref: {branch: main}}\n"
+		"apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: other, namespace: flux-system}\nspec: {interval: 1m, url: https://example.com/fleet, ref: {branch: main}}\n"
 	x = expandForeign(files)
 	if len(x.Applications) != 3 || x.Applications[0].Releases[0].URL != "https://charts.example.com" || x.Applications[1].LeftOut != "" {
 		t.Errorf("%+v", x.Applications)

@@ -55,6 +55,10 @@ func (r Release) Render(w World) ([]render.Document, error) {
 	if fsys, err = r.edited(fsys); err != nil {
 		return nil, err
 	}
+	var chart struct{ Type string }
+	if data, err := fs.ReadFile(fsys, path.Join(r.Folder, "Chart.yaml")); err == nil && sigsyaml.Unmarshal(data, &chart) == nil && chart.Type == "library" {
+		return nil, nil // helm-controller installs it, without objects
+	}
 	values, err := json.Marshal(r.Values)
 	if err != nil {
 		return nil, &Unknown{err.Error()}
