@@ -69,7 +69,8 @@ func (s *scanner) folder(dir string, open []string) error {
 				if s.taken != nil {
 					s.taken(data)
 				}
-				if _, problems := strict.Parse(file, data); len(problems) == 0 || s.edited[file] == nil { // of duplicate fields, rewrite keeps the last
+				// Of duplicate fields, rewrite keeps the last.
+				if docs, problems := strict.Parse(file, data); len(docs) == 0 || len(problems) == 0 || s.edited[file] == nil {
 					err = s.file(file, data, open, true)
 				}
 			}
