@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -213,48 +212,32 @@ func positions(n *yaml.Node, file string, path []string) []lab.Position {
 // release returns how a HelmRelease is rendered.
 func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Release) made {
 	if r.Values == nil {
-		return made{err: absent(r.At, "an object with its values", "only the cluster has it")}
+		return made{err: absent(r.At, "an object with values of "+r.Name, "only the cluster has it")}
 	}
-	values, err := json.Marshal(r.Values)
-	if err != nil {
-		return made{err: err}
-	}
-	from := func(files fs.FS, folder string) render.Source {
-		return render.Source{
-			FS: files, Application: r.Name, Namespace: r.TargetNamespace,
-			Source: appset.Source{Path: folder, Helm: &appset.Helm{ReleaseName: r.Name, ValuesObject: &runtime.RawExtension{Raw: values}}},
-		}
-	}
-	at := func(path []string) []lab.Position {
-		const before = "helm.valuesObject."
-		in, isValue := strings.CutPrefix(strings.Join(path, "."), before)
-		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
-		if !isValue || i < 0 || in == "" {
-			return nil
-		}
-		return positions(strict.Get(app.Objects[i].Node, "spec", "values"), app.Objects[i].File, path[2:])
-	}
+	m := made{}
 	if r.Folder == "" {
 		use := lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
 		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {
 			use.Repository = l.inputs().ChartRepoURL
 		}
-		s := l.chartSource(use, func(files fs.FS) render.Source { return from(files, ".") })
-		s.at = at
-		return s
-	}
-	files, dir, err := w.Repository(r.URL, r.Revision)
-	if err != nil {
-		return made{err: absent(r.At, r.Folder+" of "+r.URL, err.Error())}
-	}
-	if r.Defaults != nil {
-		defaults, err := json.Marshal(r.Defaults)
-		if err != nil {
-			return made{err: err}
+		r.Folder = "."
+		m = l.chartSource(use, func(files fs.FS) render.Source { return render.Source{FS: files} })
+	} else {
+		files, dir, err := w.Repository(r.URL, r.Revision)
+		if err != nil || r.Artifact {
+			return made{err: absent(r.At, strings.TrimSuffix(r.Folder+" of "+r.URL, " of "), "")}
 		}
-		files = replaced{files, path.Join(r.Folder, "values.yaml"), defaults}
+		m = made{Source: render.Source{FS: files}, name: func(_, file string) string { return path.Join(dir, file) }}
 	}
-	return made{Source: from(files, r.Folder), at: at, name: func(_, file string) string { return path.Join(dir, file) }}
+	m.Path, m.as = r.Folder, &r
+	m.at = func(path []string) []lab.Position {
+		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
+		if i < 0 || len(path) < 3 {
+			return nil
+		}
+		return positions(strict.Get(app.Objects[i].Node, "spec", "values"), app.Objects[i].File, path[2:])
+	}
+	return m
 }
 
 // made is what a part is rendered from.
@@ -262,6 +245,7 @@ type made struct {
 	render.Source
 	name func(tree, file string) string     // of a file, for users
 	at   func(path []string) []lab.Position // of a field of Source.Source
+	as   *fluxset.Release                   // how Flux renders it; nil for Argo CD
 	err  error                              // why it cannot be rendered
 }
 
@@ -298,8 +282,11 @@ func (m made) subject() (provenance.Subject, error) {
 		delete(options, field)
 	}
 	options[ofDestination] = map[string]any{"namespace": m.Namespace}
+	if m.as != nil {
+		options = map[string]any{"helm": map[string]any{"valuesObject": m.as.Values}}
+	}
 	return provenance.Subject{
-		Options: options, Layers: m.Layers(), Name: m.name, At: m.at,
+		Options: options, Layers: m.Source.Layers(), Name: m.name, At: m.at,
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
 			s := m.Source
 			s.FS = open("", s.FS)
@@ -311,7 +298,13 @@ func (m made) subject() (provenance.Subject, error) {
 					return nil
 				}
 			}
-			if options != nil {
+			if helm, _ := options["helm"].(map[string]any); m.as != nil && helm != nil {
+				m, r := m, *m.as
+				r.Values, _ = helm["valuesObject"].(map[string]any)
+				m.as = &r
+				return m.render(s)
+			}
+			if options != nil && m.as == nil {
 				text, err := json.Marshal(options)
 				if err != nil {
 					return nil, err
@@ -333,7 +326,13 @@ func (m made) render(s render.Source) ([]render.Document, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	docs, err := render.Render(s)
+	var docs []render.Document
+	var err error
+	if m.as != nil {
+		docs, err = m.as.RenderIn(s.FS, nil)
+	} else {
+		docs, err = render.Render(s)
+	}
 	for i := range docs {
 		docs[i].File = m.name("", docs[i].File)
 	}

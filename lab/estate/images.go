@@ -3,6 +3,7 @@ package estate
 import (
 	"cmp"
 	"errors"
+	"path"
 	"slices"
 
 	"homelab/lab"

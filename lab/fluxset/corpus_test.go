@@ -266,10 +266,13 @@ func compareRendered(t *testing.T, x Expansion, w World, app Application, r Rele
 	default:
 		why = r.Refused(docs)
 	}
-	for _, u := range x.Undefined(app, r, docs) {
-		why = cmp.Or(why, u.Why)
+	kinds, _ := x.Lacks(app, r, docs, nil)
+	for _, u := range kinds {
+		if len(u.By) == 0 {
+			why = cmp.Or(why, u.Why)
+		}
 	}
-	for _, other := range slices.Concat(x.Roots, x.Applications) { // lab/estate/leftout concludes that
+	for _, other := range slices.Concat(x.Roots, x.Applications) { // lab/needs concludes that
 		for _, of := range other.Releases {
 			if _, err := of.Render(w); err != nil && slices.Contains(app.Needs, other.Key()) {
 				why = cmp.Or(why, "needs "+of.Name+": "+err.Error())
@@ -285,7 +288,7 @@ func compareRendered(t *testing.T, x Expansion, w World, app Application, r Rele
 		switch {
 		case strict.Text(d.Node, "kind") == "CustomResourceDefinition":
 			crds = append(crds, strict.Text(d.Node, "metadata", "name"))
-		case render.IsHook(d):
+		case strict.Text(d.Node, "metadata", "annotations", "helm.sh/hook") != "":
 			hooks = append(hooks, d)
 		default:
 			objects = append(objects, d)

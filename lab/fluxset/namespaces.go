@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -18,7 +19,7 @@ func (x *expander) leaveOutHomeless() {
 	made := func(remote, name string) bool {
 		existing := x.Namespaces(cmp.Or(remote, x.Scope.Home))
 		return existing == nil || slices.Contains(existing, name) || slices.ContainsFunc(all, func(a Application) bool {
-			return x.MayCreate(a, remote, "Namespace", "") || a.Elsewhere != "" || a.Missing != "" ||
+			return x.mayCreateNamespaces(a, remote) || a.Elsewhere != "" || a.Missing != "" ||
 				a.Remote == remote && slices.ContainsFunc(a.Objects, func(o render.Document) bool {
 					return strict.Text(o.Node, "kind") == "Namespace" && strict.Text(o.Node, "metadata", "name") == name
 				}) ||
@@ -45,4 +46,12 @@ func (x *expander) leaveOutHomeless() {
 			}
 		}
 	}
+}
+
+// mayCreateNamespaces reports whether an application may create namespaces that are not in its manifests: with a role that creates objects, or with a release whose chart is
+// elsewhere or mentions them.
+func (x *expander) mayCreateNamespaces(a Application, remote string) bool {
+	return a.Remote == remote && slices.Contains(needs.Provides(a.Objects, ""), needs.CreatesObjects) || slices.ContainsFunc(a.Releases, func(r Release) bool {
+		return r.Remote == remote && x.mentions(r, "kind: Namespace")
+	})
 }

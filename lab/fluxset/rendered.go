@@ -52,7 +52,13 @@ func (r Release) Render(w World) ([]render.Document, error) {
 	if err != nil || r.Artifact {
 		return nil, &Unknown{"the source of HelmRelease " + r.Name + " is unavailable"}
 	}
-	if fsys, err = r.edited(fsys); err != nil {
+	return r.RenderIn(fsys, w.Budget)
+}
+
+// RenderIn is Render for a chart in r.Folder of files.
+func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document, error) {
+	fsys, err := r.edited(fsys)
+	if err != nil {
 		return nil, err
 	}
 	var chart struct{ Type string }
@@ -66,7 +72,7 @@ func (r Release) Render(w World) ([]render.Document, error) {
 	minor, _ := argo.ParseMinor(helm)
 	spec := r.object.Spec
 	docs, err := render.Render(render.Source{
-		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace, Minor: minor, Budget: w.Budget,
+		FS: fsys, Application: r.Name, Namespace: r.TargetNamespace, Minor: minor, Budget: budget,
 		Source: appset.Source{Path: r.Folder, Helm: &appset.Helm{
 			ReleaseName: r.ReleaseName, ValuesObject: &runtime.RawExtension{Raw: values}, SkipSchemaValidation: r.object.GetInstall().DisableSchemaValidation,
 		}},
@@ -107,7 +113,7 @@ func (r Release) Render(w World) ([]render.Document, error) {
 		if err != nil {
 			return nil, &Unknown{err.Error()}
 		}
-		if objects, err = render.PostRender(objects, kustomize, w.Budget); err != nil {
+		if objects, err = render.PostRender(objects, kustomize, budget); err != nil {
 			return nil, err
 		}
 	}

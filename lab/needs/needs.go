@@ -168,7 +168,7 @@ func served(n *yaml.Node) []Need {
 func refers(n *yaml.Node, namespace string) []Need {
 	var list []Need
 	for _, what := range reads(n, namespace) {
-		list = append(list, Need{Sort: Exists, Object: n, What: what, Clause: ", whose " + what + " nothing available creates", By: []string{what}, May: []string{createsObjects}})
+		list = append(list, Need{Sort: Exists, Object: n, What: what, Clause: ", whose " + what + " nothing available creates", By: []string{what}, May: []string{CreatesObjects}})
 	}
 	return list
 }

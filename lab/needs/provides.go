@@ -15,14 +15,14 @@ import (
 const (
 	createsVolumes = "creates volumes"
 	createsNodes   = "creates nodes"
-	createsObjects = "creates objects" // ConfigMaps, Secrets or ServiceAccounts, of its own accord or for custom resources
+	CreatesObjects = "creates objects" // ConfigMaps, Secrets or ServiceAccounts, of its own accord or for custom resources
 	createsPods    = "creates pods"
 	definesKinds   = "defines kinds"
 )
 
 // permitting are the resources whose creation a role permits, by what workloads with it may do.
 var permitting = map[string][]string{
-	createsVolumes: {"persistentvolumes"}, createsNodes: {"nodes"}, createsObjects: {"secrets", "configmaps", "serviceaccounts"},
+	createsVolumes: {"persistentvolumes"}, createsNodes: {"nodes"}, CreatesObjects: {"secrets", "configmaps", "serviceaccounts"},
 	createsPods: {"pods", "deployments", "statefulsets", "jobs"}, definesKinds: {"customresourcedefinitions"},
 }
 
@@ -88,13 +88,13 @@ func provides(n *yaml.Node, namespace string) []string {
 	case "RoleBinding", "ClusterRoleBinding":
 		switch role := strict.Text(n, "roleRef", "name"); {
 		case role == creators[0]:
-			return []string{createsVolumes, createsNodes, createsObjects, createsPods, definesKinds, controls("*")}
+			return []string{createsVolumes, createsNodes, CreatesObjects, createsPods, definesKinds, controls("*")}
 		case slices.Contains(creators, role):
-			return []string{createsObjects, createsPods}
+			return []string{CreatesObjects, createsPods}
 		}
 	}
 	if need := served(n); len(need) > 0 && need[0].By != nil && !IsEngines(need[0].What) && !IsFlux(groupOf(n)) {
-		list = append(list, createsObjects, createsPods)
+		list = append(list, CreatesObjects, createsPods)
 	}
 	for _, what := range reads(n, namespace) {
 		if strings.HasPrefix(what, claimKind+" ") {
