@@ -28,6 +28,7 @@ var layers = [][]string{
 	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "state", "trust", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
+	{"fill"},
 	{"render"},
 	{"needs", "provenance"},
 	{"desired", "fluxset"},

@@ -16,6 +16,7 @@ import (
 	"homelab/lab/state"
 	"homelab/lab/supply"
 	"homelab/lab/supply/source"
+	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
 )
@@ -37,6 +38,8 @@ type parts struct {
 	nodes   map[string]lab.Release // of Kubernetes, by cluster; likewise
 
 	leaving bool // attached clusters are released
+
+	open []ui.OpenValue // of the estate
 }
 
 // instance is a lab with its adapters.

@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/docker"
+	"homelab/lab/fill"
 	"homelab/lab/scenario"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -74,6 +75,13 @@ func (p *program) values(a argv.Asked) []string {
 		return slices.DeleteFunc(src.Folders(lab.EnvironmentsDir), func(e string) bool { return e == lab.DefaultEnvironment })
 	case "ADDON":
 		return src.Folders(lab.AddonsDir)
+	case "KEY=VALUE":
+		list, _ := fill.Find(src.FS)
+		keys := fill.Keys(list)
+		for i := range keys {
+			keys[i] += "="
+		}
+		return keys
 	case "SCENARIO":
 		names, _ := scenario.List(src.FS)
 		return names

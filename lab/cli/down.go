@@ -63,7 +63,7 @@ func (p *program) leaving(ctx context.Context, ws *workspace.Workspace, o up.Dow
 			p.ui.Println("only in snapshots: " + line)
 		}
 	}
-	return p.ui.Plan(ws.Name, steps, nil, onlyInForge(losing), plan.String(steps))
+	return p.ui.Plan(ws.Name, steps, nil, onlyInForge(losing), plan.String(steps), ui.Asks{})
 }
 
 func (p *program) down(ctx context.Context, ws *workspace.Workspace, o up.DownOptions) error {

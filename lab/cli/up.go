@@ -91,6 +91,9 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 		return err
 	}
 	with := parts{estate: est, supply: s}
+	if with.open, err = p.openIn(ws); err != nil {
+		return err
+	}
 	if err := with.choose(ctx); err != nil {
 		return err
 	}
@@ -233,5 +236,5 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	for _, line := range l.core.Warnings(seen, steps) {
 		p.ui.Println(line)
 	}
-	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), things(lacking)...)
+	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), ui.Asks{Untrusted: things(lacking), Open: with.open})
 }

@@ -102,7 +102,7 @@ func (d *drafting) idle() bool {
 	for i := range clusters {
 		clusters[i].Addons = map[string]bool{}
 		for _, s := range d.selectors() {
-			if key, ok := strings.CutPrefix(s.key, "enable_"); ok {
+			if key, ok := strings.CutPrefix(s.key, enable); ok {
 				clusters[i].Addons[key] = true
 			}
 		}
@@ -170,7 +170,7 @@ func rank(name string) int {
 // switches enables the addons that the repositories contain.
 func (d *drafting) switches() {
 	for _, s := range d.selectors() {
-		key, ok := strings.CutPrefix(s.key, "enable_")
+		key, ok := strings.CutPrefix(s.key, enable)
 		if !ok || s.value != "true" && s.value != "" || slices.ContainsFunc(d.Addons, func(a Switch) bool { return a.Addon == strings.ReplaceAll(key, "_", "-") }) {
 			continue
 		}

@@ -14,19 +14,17 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/bridge"
-	"homelab/lab/cloud"
+	"homelab/lab/draft/field"
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/estate"
+	"homelab/lab/fill"
 	"homelab/lab/render"
 )
 
 // Origins of a value.
 const (
-	Found  = "found"       // in the repository
-	MadeUp = "made up"     // chosen by lab
-	Open   = "to be given" // unknown
-
-	Bridged = "from the bridge" // generated per cluster
+	Found = "found" // in the repositories, or by the bridge
+	Open  = "open"  // a placeholder
 )
 
 // Key is something that the repositories read or select clusters by: a label, an annotation, a key of a ConfigMap or
@@ -36,7 +34,8 @@ type Key struct {
 	In    string // ConfigMap or Secret, "configmap flux-system/settings"; empty for labels and annotations
 	Label bool
 	Value string
-	How   string
+	How   string       // Found or Open
+	Type  fill.Type    // of an open value
 	At    lab.Position // first read
 }
 
@@ -94,11 +93,14 @@ type drafting struct {
 	alone                  bool     // the hub is the only cluster
 	invented               bool     // the spoke is not in the repositories
 	budget                 *render.Budget
+	types                  *field.Types
+	trees                  map[string]*tree    // by folder of the repository
+	terraform              map[string][]string // values that Terraform gives annotations
 }
 
 // scanned returns a drafting with the documents of repositories.
 func scanned(name string, repositories []lab.Repository) (*drafting, error) {
-	d := &drafting{budget: render.NewBudget(), estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
+	d := &drafting{budget: render.NewBudget(), types: field.New(), estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]
@@ -154,7 +156,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "no_applications",
-			Message: "no ApplicationSet or Application in " + names(repositories) + ", and no folder that Flux syncs to a cluster",
+			Message: "no ApplicationSet or Application in " + listed(repositories) + ", and no folder that Flux syncs to a cluster",
 			Cure:    "name the repository that contains them: lab init --from DIR NEW",
 		}
 	}
@@ -177,7 +179,7 @@ func (d *drafting) converge() {
 	for range deepest {
 		d.estate.Clusters, d.estate.Environments, d.keys = nil, nil, map[string]*Key{}
 		d.environments()
-		d.cloud()
+		d.provide(d.annotations())
 		d.selected()
 		d.read()
 		if !d.alone && d.perCluster() {
@@ -220,26 +222,12 @@ func values(m map[string]*Key) func(func(Key) bool) {
 	}
 }
 
-func names(repositories []lab.Repository) string {
+func listed(repositories []lab.Repository) string {
 	var list []string
 	for _, r := range repositories {
 		list = append(list, r.Dir)
 	}
 	return strings.Join(list, ", ")
-}
-
-// cloud sets the provider whose keys are read, if any.
-func (d *drafting) cloud() {
-	for _, doc := range d.docs {
-		for _, u := range doc.uses {
-			for _, provider := range []string{cloud.AWS, cloud.Azure, cloud.GCP} {
-				if strings.HasPrefix(u.key, provider+"_") || strings.HasSuffix(u.key, "_iam_role_arn") && provider == cloud.AWS {
-					d.environment(lab.DefaultEnvironment).Cloud.Provider = provider
-					return
-				}
-			}
-		}
-	}
 }
 
 func (d *drafting) environment(name string) *lab.Environment {
@@ -264,9 +252,13 @@ func (k Key) id() string { return k.In + fmt.Sprint(k.Label, k.Name) }
 func (d *drafting) world() appset.World { return estate.World(d.estate, d.estate.Clusters) }
 
 func (d *drafting) registered(c lab.Cluster) lab.Registration {
+	return d.registration(c, bridge.InputsOf(d.estate))
+}
+
+func (d *drafting) registration(c lab.Cluster, in bridge.Inputs) lab.Registration {
 	env, _ := d.estate.Environment(c.Environment)
 	def, _ := d.estate.Environment(lab.DefaultEnvironment)
-	return bridge.Build(d.estate.Name, env, def, c, bridge.InputsOf(d.estate))
+	return bridge.Build(d.estate.Name, env, def, c, in)
 }
 
 type files map[string]string

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,7 +167,7 @@ func ownAddress(dir string) string {
 		}
 	}
 	best := ""
-	for _, url := range sortedKeys(votes) {
+	for _, url := range slices.Sorted(maps.Keys(votes)) {
 		if votes[url] > votes[best] {
 			best = url
 		}

@@ -1,17 +1,30 @@
 package draft
 
 import (
-	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/draft/field"
+	"homelab/lab/fill"
 )
 
 func (d *drafting) inputs() bridge.Inputs { return bridge.InputsOf(d.estate) }
+
+// annotations returns the keys of the annotations that templates read.
+func (d *drafting) annotations() []string {
+	var keys []string
+	for _, doc := range d.docs {
+		for _, u := range doc.uses {
+			if !u.label {
+				keys = append(keys, u.key)
+			}
+		}
+	}
+	return keys
+}
 
 // read sets the annotations and labels that templates read and lab does not provide.
 func (d *drafting) read() {
@@ -19,68 +32,141 @@ func (d *drafting) read() {
 	for _, doc := range d.docs {
 		all = append(all, doc.uses...)
 	}
-	var paths []string // keys in paths, in the order of the files
 	for _, u := range all {
-		switch {
-		case u.label:
+		if u.label {
 			d.label(u)
-		case u.field == "repoURL":
-			d.give(u, d.repositoryFor(u.key).URL, Found)
-		case u.field == "targetRevision" || u.field == "revision":
-			if r := d.repositoryBeside(u, all); r != nil {
-				d.give(u, r.Branch, Found)
-			}
-		case slices.Contains([]string{"path", "valueFiles"}, u.field) && !slices.Contains(paths, u.key):
-			paths = append(paths, u.key)
 		}
 	}
-	d.solve(paths, all)
+	solved := d.solve(all)
 	for _, u := range all {
-		if !u.label && !u.guarded && !slices.Contains(paths, u.key) {
-			d.madeUp(u)
+		switch {
+		case u.label || solved[u.key]:
+		case u.field == "targetRevision" || u.field == "revision":
+			if r := d.repositoryBeside(u); r != nil {
+				d.give(u, r.Branch)
+				continue
+			}
+			fallthrough
+		case !u.guarded && !d.provided(u):
+			d.open(u)
 		}
 	}
 }
 
-// given reports whether all clusters have a key.
+// given reports whether all clusters have a key, with all addons enabled: keys of addons belong to the bridge.
 func (d *drafting) given(key string, label bool) bool {
+	in := d.inputs()
+	in.Addons = d.everyAddon()
 	for _, c := range d.estate.Clusters {
-		reg := d.registered(c)
+		if !d.hosts(&c) || d.bare(c) {
+			continue
+		}
+		c.Addons = map[string]bool{}
+		for _, a := range in.Addons {
+			c.Addons[a.Name] = true
+		}
+		reg := d.registration(c, in)
 		has := reg.Annotations
 		if label {
 			has = reg.Labels
 		}
-		if _, ok := has[key]; !ok && d.hosts(&c) && !d.bare(c) {
+		if _, ok := has[key]; !ok {
 			return false
 		}
 	}
 	return true
 }
 
+// everyAddon returns the addons that generators select, with the annotations that they read.
+func (d *drafting) everyAddon() []lab.Addon {
+	var list []lab.Addon
+	for _, doc := range d.docs {
+		if doc.set == nil {
+			continue
+		}
+		for _, label := range doc.switches() {
+			name := strings.ReplaceAll(strings.TrimPrefix(label, enable), "_", "-")
+			i := slices.IndexFunc(list, func(a lab.Addon) bool { return a.Name == name })
+			if i < 0 {
+				list, i = append(list, lab.Addon{Name: name}), len(list)
+			}
+			for _, u := range doc.uses {
+				list[i].Reads = append(list[i].Reads, lab.Read{Key: u.key, Label: u.label, At: u.at})
+			}
+		}
+	}
+	return list
+}
+
+// provided reports whether the bridge has a key, under its own name or another spelling, which it then gets in the clusters' metadata.
+func (d *drafting) provided(u use) bool {
+	if d.given(u.key, false) {
+		return true
+	}
+	for _, name := range names(u.key) {
+		if name == u.key || !d.given(name, false) {
+			continue
+		}
+		for i := range d.estate.Clusters {
+			if c := &d.estate.Clusters[i]; d.hosts(c) {
+				c.Metadata = with(c.Metadata, u.key, d.registered(*c).Annotations[name].Value)
+			}
+		}
+		d.note(Key{Name: u.key, Value: name, How: Found, At: u.at})
+		return true
+	}
+	return false
+}
+
 // give sets an annotation for all clusters, overriding lab's.
-func (d *drafting) give(u use, value, how string) {
+func (d *drafting) give(u use, value string) {
 	def := d.environment(lab.DefaultEnvironment)
 	if _, has := def.Metadata[u.key]; has {
 		return
 	}
 	def.Metadata[u.key] = value
-	d.note(Key{Name: u.key, Value: value, How: how, At: u.at})
+	d.note(Key{Name: u.key, Value: value, How: Found, At: u.at})
+}
+
+// open sets an annotation or label that nothing defines to a placeholder, of the type of the first field that is not any text.
+func (d *drafting) open(u use) {
+	def := d.environment(lab.DefaultEnvironment)
+	into := def.Metadata
+	if u.label {
+		into = def.Labels
+	}
+	k := Key{Name: u.key, Label: u.label, How: Open, Type: d.typeOf(u), At: u.at}
+	if before, has := d.keys[k.id()]; has && before.Type != fill.Text || has && k.Type == fill.Text {
+		return
+	}
+	k.Value = k.Type.Placeholder(k.Name)
+	into[u.key] = k.Value
+	d.keys[k.id()] = &k
+}
+
+// typeOf returns the type of the field that an annotation or label is for.
+func (d *drafting) typeOf(u use) fill.Type {
+	switch {
+	case u.label || !referenceOf("annotations", u.key).MatchString(u.text) || referenceOf("annotations", u.key).FindString(u.text) != u.text:
+		return fill.Text
+	case u.field == "repoURL":
+		return fill.URL
+	}
+	r, mounted := d.repositoryAt(u.beside), len(u.value) > 0
+	if r == nil || !mounted {
+		return fill.Text
+	}
+	return field.Value(r.FS, u.dir, u.value)
 }
 
 func (d *drafting) label(u use) {
-	if u.guarded || strings.HasPrefix(u.key, "enable_") {
-		return
-	}
-	if d.given(u.key, true) {
+	switch {
+	case u.guarded || strings.HasPrefix(u.key, enable):
+	case d.given(u.key, true):
 		d.labelSelected(u)
-		return
+	case !d.fill(u):
+		d.open(u)
 	}
-	if d.fill(u) {
-		return
-	}
-	def := d.environment(lab.DefaultEnvironment)
-	def.Labels[u.key] = "lab"
-	d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
 }
 
 // labelSelected sets a label of selected clusters that host nothing, such as the hub.
@@ -92,60 +178,27 @@ func (d *drafting) labelSelected(u use) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if _, has := d.registered(*c).Labels[u.key]; selected[c.Name] && !has {
-			c.Labels = with(c.Labels, u.key, "lab")
-			d.note(Key{Name: u.key, Label: true, Value: "lab", How: MadeUp, At: u.at})
+			k := Key{Name: u.key, Label: true, Value: fill.Text.Placeholder(u.key), How: Open, At: u.at}
+			c.Labels = with(c.Labels, u.key, k.Value)
+			d.note(k)
 		}
 	}
 }
 
-// madeUp sets an annotation that nothing else defines.
-func (d *drafting) madeUp(u use) {
-	addon := false // generated by lab for addons
-	for _, suffix := range []string{"_namespace", "_service_account", "_iam_role_arn"} {
-		addon = addon || strings.HasSuffix(u.key, suffix)
+// repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.
+func (d *drafting) repositoryBeside(u use) *lab.Repository {
+	def := d.environment(lab.DefaultEnvironment)
+	address := u.beside
+	for key, value := range def.Metadata {
+		address = reference(key).ReplaceAllLiteralString(address, value)
 	}
-	switch {
-	case d.given(u.key, false):
-		return
-	case addon && strings.HasSuffix(u.key, "_namespace"):
-		d.give(u, strings.ReplaceAll(strings.TrimSuffix(u.key, "_namespace"), "_", "-"), MadeUp)
-	default:
-		d.give(u, strings.ReplaceAll(u.key, "_", "-"), MadeUp)
-	}
-}
-
-// firstWord matches the first word of a key such as addons_repo_url, addons-repo-url and addonsRepoURL.
-var firstWord = regexp.MustCompile(`^[A-Z]?[a-z0-9]*`)
-
-// repositoryFor returns the repository that an annotation is named after, or the first.
-func (d *drafting) repositoryFor(key string) *lab.Repository {
-	stem := strings.TrimSuffix(strings.ToLower(firstWord.FindString(path.Base(key))), "s")
-	for i := range d.estate.Repositories {
-		if r := &d.estate.Repositories[i]; strings.Contains(r.Name, stem) {
-			return r
-		}
-	}
-	return &d.estate.Repositories[0]
-}
-
-// repositoryBeside returns the repository whose revision an annotation is: that of the same source or group, or nil.
-func (d *drafting) repositoryBeside(u use, all []use) *lab.Repository {
-	if r, ok := d.inputs().Mounted(u.beside); ok {
+	if r, ok := d.inputs().Mounted(address); ok {
 		return r
 	}
-	for _, other := range all {
-		if other.field == "repoURL" && !other.label && other.text == u.beside {
-			return d.repositoryFor(other.key)
+	if stem, is := strings.CutSuffix(u.key, "revision"); is {
+		if r, ok := d.inputs().Mounted(def.Metadata[stem+"url"]); ok {
+			return r
 		}
-	}
-	group, _, _ := strings.Cut(u.key, "_")
-	for _, other := range all {
-		if prefix, _, _ := strings.Cut(other.key, "_"); other.field == "repoURL" && !other.label && prefix == group {
-			return d.repositoryFor(other.key)
-		}
-	}
-	if _, suffix, _ := strings.Cut(u.key, "_repo_"); suffix == "revision" {
-		return d.repositoryFor(u.key)
 	}
 	return nil
 }
@@ -157,142 +210,4 @@ func reference(key string) *regexp.Regexp { return referenceOf("annotations", ke
 func referenceOf(field, key string) *regexp.Regexp {
 	name := regexp.QuoteMeta(key)
 	return regexp.MustCompile(`\{\{[^{}]*\bmetadata\.` + field + `(\.` + name + `\b|\s+"` + name + `")[^{}]*\}\}`)
-}
-
-// solve finds the folders in annotations: those for which most paths exist.
-func (d *drafting) solve(keys []string, all []use) {
-	solved := map[string]string{}
-	for _, tails := range []bool{true, false} { // first those with more path after them
-		for _, key := range keys {
-			if _, done := solved[key]; done {
-				continue
-			}
-			value, at, ok := d.folderFor(key, all, solved, tails)
-			switch {
-			case ok:
-				solved[key] = value
-				d.give(at, value, Found)
-			case !tails && !d.given(key, false):
-				d.note(Key{Name: key, How: Open, At: at.at})
-			}
-		}
-	}
-}
-
-func (d *drafting) folderFor(key string, all []use, solved map[string]string, tails bool) (string, use, bool) {
-	var at use
-	scores := map[string]int{}
-	r := d.repositoryFor(key)
-	candidates := dirs(r.FS)
-	for _, u := range all {
-		if u.key != key || u.label || u.field != "path" && u.field != "valueFiles" {
-			continue
-		}
-		if at.doc == nil {
-			at = u
-		}
-		text := u.text
-		for known, value := range solved {
-			text = reference(known).ReplaceAllString(text, value)
-		}
-		if u.field == "valueFiles" {
-			_, rest, ok := strings.Cut(text, "/")
-			if strings.HasPrefix(text, "$") && ok {
-				text = rest
-			}
-		}
-		loc := reference(key).FindStringIndex(text)
-		if loc == nil || strings.Contains(text[:loc[0]], "{{") {
-			continue
-		}
-		before, tail := text[:loc[0]], text[loc[1]:]
-		tail, _, open := strings.Cut(tail, "{{")
-		if open { // whole folders
-			tail = tail[:strings.LastIndex(tail, "/")+1]
-		}
-		if (strings.Trim(tail, "/") != "") != tails {
-			continue
-		}
-		for _, dir := range candidates {
-			value, ok := strings.CutPrefix(dir, strings.TrimSuffix(before, "/"))
-			if before != "" && (!ok || value != "" && value[0] != '/') {
-				continue
-			}
-			if value = strings.TrimPrefix(value, "/"); tail != "" && !strings.HasPrefix(tail, "/") && value != "" {
-				value += "/"
-			}
-			full := path.Clean(before + value + tail)
-			if !fs.ValidPath(full) {
-				continue
-			}
-			if tails {
-				if _, err := fs.Stat(r.FS, full); err == nil {
-					scores[value]++
-				}
-			} else if n := d.holds(r, full, u.doc); n > 0 {
-				scores[value] += n*maxDepth + depth(value) // the deepest with all of them
-			}
-		}
-	}
-	best, found := "", false
-	for _, value := range sortedKeys(scores) {
-		if !found || scores[value] > scores[best] {
-			best, found = value, true
-		}
-	}
-	return best, at, found
-}
-
-// holds counts the documents below a folder, except in the folder of but.
-func (d *drafting) holds(r *lab.Repository, dir string, but *document) int {
-	n := 0
-	for _, doc := range d.docs {
-		if doc.repo == r && doc != but && path.Dir(doc.file) != path.Dir(but.file) && (dir == "." || strings.HasPrefix(doc.file, dir+"/")) {
-			n++
-		}
-	}
-	return n
-}
-
-// maxDepth exceeds any folder's depth.
-const maxDepth = 1000
-
-func depth(dir string) int {
-	if dir == "" {
-		return 0
-	}
-	return 1 + strings.Count(dir, "/")
-}
-
-func sortedKeys(m map[string]int) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
-	return keys
-}
-
-// dirs returns the folders of a repository, the root as "".
-func dirs(fsys fs.FS) []string {
-	var list []string
-	_ = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil || !e.IsDir():
-			return nil //nolint:nilerr // unreadable folders are no candidates
-		case name == ".":
-			list = append(list, "")
-		case strings.HasPrefix(e.Name(), "."):
-			return fs.SkipDir
-		default:
-			list = append(list, name)
-		}
-		return nil
-	})
-	return list
 }

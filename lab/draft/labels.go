@@ -140,7 +140,7 @@ func (d *drafting) selected() {
 				}
 			}
 			continue
-		case byLab && s.key != "cloud" && s.key != "region", strings.HasPrefix(s.key, "enable_"), s.key == "environment", strings.HasPrefix(s.key, argo.Prefix):
+		case byLab && s.key != "cloud" && s.key != "region", strings.HasPrefix(s.key, enable), s.key == "environment", strings.HasPrefix(s.key, argo.Prefix):
 			continue
 		case s.value != "" && !s.concrete(), len(validation.IsQualifiedName(s.key)) > 0:
 			continue
@@ -160,7 +160,7 @@ func (d *drafting) beside(list []asked) {
 		}
 		for _, o := range list {
 			_, has := hub.Labels[o.key]
-			if o.selector == s.selector && o.concrete() && !has && !strings.HasPrefix(o.key, "enable_") && o.key != "environment" && len(validation.IsQualifiedName(o.key)) == 0 {
+			if o.selector == s.selector && o.concrete() && !has && !strings.HasPrefix(o.key, enable) && o.key != "environment" && len(validation.IsQualifiedName(o.key)) == 0 {
 				hub.Labels[o.key] = o.value
 			}
 		}
@@ -177,7 +177,7 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 	}
 	how := Found
 	if len(values) == 0 {
-		values, how = []string{"true"}, MadeUp
+		values, how = []string{"true"}, Found
 	}
 	used := map[string]bool{}
 	for i := range d.estate.Clusters {

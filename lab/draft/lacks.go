@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/draft/fluxroot"
+	"homelab/lab/fill"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/render"
@@ -83,7 +84,7 @@ func (d *drafting) lack(l *lacks, roots []fluxroot.Root) {
 // differing makes the data of a seed that clusters have with different values variables of the clusters.
 func (d *drafting) differing(s *seed) {
 	for name, of := range s.found {
-		if _, same := s.same(name); same || d.bridged(name) {
+		if _, same := s.same(name); same || d.bridged(name) != "" {
 			continue
 		}
 		for i := range d.estate.Clusters {
@@ -209,7 +210,7 @@ func (l *lacks) encrypted(o render.Document) {
 	l.seeds[i].of = strict.Text(o.Node, "type")
 	for _, key := range slices.Sorted(maps.Keys(fluxset.Data(o.Node))) {
 		if !decryption.MatchString(key) && !strings.HasPrefix(key, "sops_") { // the latter are SOPS's own in a file of variables
-			l.seeds[i].read(fluxset.ReadKey{Name: key, At: at})
+			l.seeds[i].read(fluxset.ReadKey{Name: key, At: at}, fill.Text)
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[st
 		}
 		for _, u := range app.Unset {
 			before, after, _ := strings.Cut(u.Text, "${"+u.Name+"}")
-			if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || u.Field != "path" || strings.Contains(before+after, "${") {
+			if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || !slices.Equal(u.Field, []string{"spec", "path"}) || strings.Contains(before+after, "${") {
 				continue
 			}
 			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))

@@ -48,7 +48,7 @@ func (d *drafting) namespaces() {
 }
 
 func namespaceKey(name string, at lab.Position) Key {
-	return Key{In: "namespace " + name, How: MadeUp, At: at}
+	return Key{In: "namespace " + name, How: Found, At: at}
 }
 
 // namespaceComment returns the file and line that expects a namespace.

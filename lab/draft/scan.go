@@ -3,11 +3,13 @@ package draft
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"homelab/lab"
@@ -43,8 +45,9 @@ type use struct {
 	guarded bool
 	field   string // of the text: repoURL, path, valueFiles
 	text    string
-	beside  string // repoURL of the source or generator that it is in
-	dir     string // path of the source
+	beside  string   // repoURL of the source or generator that it is in
+	dir     string   // path of the source
+	value   []string // keys of the chart's value that it is
 	doc     *document
 	at      lab.Position
 }
@@ -92,7 +95,7 @@ func (d *drafting) scan(r *lab.Repository) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
 		}
-		if text := string(data); slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) || strings.Contains(text, "Namespace") {
+		if text := string(data); slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) || strings.Contains(text, "Namespace") || strings.Contains(text, "CustomResourceDefinition") {
 			d.documents(r, file, data)
 		}
 		return nil
@@ -116,6 +119,9 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 	for _, n := range docs {
 		if from == nil {
 			d.flux.Add(r, file, n)
+		}
+		if strict.Text(n, "kind") == "CustomResourceDefinition" {
+			d.types.Define(n)
 		}
 		if strict.Text(n, "kind") == "Namespace" {
 			d.defined[strict.Text(n, "metadata", "name")] = true
@@ -162,6 +168,27 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 	}
 }
 
+// enable is the start of labels that enable addons.
+const enable = "enable_"
+
+// switches returns the labels in the selectors of a set that enable addons.
+func (doc *document) switches() []string {
+	var list []string
+	for _, s := range doc.set.Selectors() {
+		for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+			if strings.HasPrefix(key, enable) && s.MatchLabels[key] == "true" {
+				list = append(list, key)
+			}
+		}
+		for _, e := range s.MatchExpressions {
+			if strings.HasPrefix(e.Key, enable) && (e.Operator == metav1.LabelSelectorOpIn && slices.Contains(e.Values, "true") || e.Operator == metav1.LabelSelectorOpExists) {
+				list = append(list, e.Key)
+			}
+		}
+	}
+	return list
+}
+
 // usesOf returns the references to labels and annotations in an ApplicationSet's templates.
 func usesOf(doc *document) []use {
 	fields := map[lab.Position]use{}
@@ -173,8 +200,17 @@ func usesOf(doc *document) []use {
 				of.beside, of.dir = address, strict.Text(n, "path")
 			}
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				of.field = n.Content[i].Value
-				walk(n.Content[i+1], of)
+				inner := of
+				inner.field = n.Content[i].Value
+				switch {
+				case of.value != nil:
+					inner.value = append(slices.Clone(of.value), inner.field)
+				case inner.field == "valuesObject":
+					inner.value = []string{}
+				case inner.field == "value" && of.field == "parameters":
+					inner.value = strings.Split(strict.Text(n, "name"), ".")
+				}
+				walk(n.Content[i+1], inner)
 			}
 		case yaml.ScalarNode:
 			of.text = n.Value

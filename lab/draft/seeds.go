@@ -15,9 +15,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"homelab/lab"
-	"homelab/lab/cloud"
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/draft/manifest"
+	"homelab/lab/fill"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 )
@@ -32,7 +32,7 @@ type seed struct {
 	reader                string // cluster of the application that reads it
 	of                    string // type of a Secret
 	at                    lab.Position
-	keys                  []fluxset.ReadKey
+	keys                  []seedKey
 	variables             bool                         // its keys are variables
 	bound                 bool                         // a ServiceAccount with a role
 	found                 map[string]map[string]string // data in the repositories, which is applied too late, by key and cluster
@@ -56,13 +56,14 @@ func (s *seed) same(name string) (string, bool) {
 	return values[0], true
 }
 
-func (s *seed) read(k fluxset.ReadKey) {
-	i := slices.IndexFunc(s.keys, func(o fluxset.ReadKey) bool { return o.Name == k.Name })
+// read adds a key. Of several types, the first that is not any text counts.
+func (s *seed) read(k fluxset.ReadKey, kind fill.Type) {
+	i := slices.IndexFunc(s.keys, func(o seedKey) bool { return o.Name == k.Name })
 	if i < 0 {
-		s.keys = append(s.keys, k)
+		s.keys = append(s.keys, seedKey{k, kind})
 		return
 	}
-	s.keys[i].Fields, s.keys[i].Text = append(s.keys[i].Fields, k.Fields...), s.keys[i].Text || k.Text
+	s.keys[i].kind, s.keys[i].Text = cmp.Or(s.keys[i].kind, kind), s.keys[i].Text || k.Text
 }
 
 // seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
@@ -77,7 +78,13 @@ func (d *drafting) seeds(roots []fluxroot.Root) (files, error) {
 	for range deepest { // set variables may reveal more
 		before := l.size()
 		d.lack(l, roots)
-		if d.fluxCloud(l.seeds); l.size() == before {
+		var keys []string
+		for _, s := range l.seeds {
+			for _, k := range s.keys {
+				keys = append(keys, k.Name)
+			}
+		}
+		if d.provide(keys); l.size() == before {
 			break
 		}
 	}
@@ -123,7 +130,7 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 	slices.Sort(names)
 	for _, name := range names {
 		texts = append(texts, manifest.Object("v1", "Namespace", *manifest.Of("name", name), manifest.Mapping{}))
-		d.note(Key{In: strings.TrimSpace(remote + " namespace " + name), How: MadeUp, At: l.namespaces[namespace{remote, name}]})
+		d.note(Key{In: strings.TrimSpace(remote + " namespace " + name), How: Found, At: l.namespaces[namespace{remote, name}]})
 	}
 	for _, s := range l.seeds {
 		if s.remote == remote {
@@ -133,7 +140,7 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 	for _, s := range l.sources {
 		if remote == "" {
 			texts = append(texts, s.text())
-			d.note(Key{In: s.String(), Name: "url", Value: s.of.Repo.URL, How: MadeUp, At: s.at})
+			d.note(Key{In: s.String(), Name: "url", Value: s.of.Repo.URL, How: Found, At: s.at})
 		}
 	}
 	if len(texts) == 0 {
@@ -188,26 +195,16 @@ func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[stri
 	}
 	data := map[string]string{}
 	for _, k := range l.seeds[i].keys {
-		value, how := d.valueOf(l.seeds[i], k)
-		if how == Bridged {
-			value = d.substituted(value, cmp.Or(l.seeds[i].reader, cluster))
+		of := d.valueOf(l.seeds[i], k)
+		if of.variable != "" {
+			of.text = d.variable(cmp.Or(l.seeds[i].reader, cluster), of.variable)
 		}
-		data[k.Name] = value
+		data[k.Name] = of.text
 	}
 	return data
 }
 
-// substituted returns a seed's variable of a cluster.
-func (d *drafting) substituted(variable, cluster string) string {
-	c, known := d.estate.Cluster(cluster)
-	if !known {
-		return ""
-	}
-	reg := d.registered(c)
-	return flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))[strings.Trim(strings.ReplaceAll(variable, "${quote}", ""), "${}")]
-}
-
-// secretWord matches names of secret values.
+// secretWord matches names of variables that belong in a Secret, if there is one.
 var secretWord = regexp.MustCompile(`(?i)password|passwd|token|secret|private|credential|api_?key`)
 
 // reads adds seeds for an application. An unset variable goes to the first that may contain it.
@@ -237,14 +234,14 @@ func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application)
 			*list = append(*list, s)
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Late)) {
-			s.read(fluxset.ReadKey{Name: name, At: r.At})
+			s.read(fluxset.ReadKey{Name: name, At: r.At}, fill.Text)
 			if s.found == nil {
 				s.found = map[string]map[string]string{}
 			}
 			s.found[name] = with(s.found[name], cluster, r.Late[name])
 		}
 		for _, k := range r.Keys {
-			s.read(k)
+			s.read(k, fill.Text)
 		}
 	}
 	for _, u := range app.Unset {
@@ -252,29 +249,9 @@ func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application)
 			return
 		}
 		i := max(slices.IndexFunc(open, func(s *seed) bool { return (s.kind == "Secret") == secretWord.MatchString(u.Name) }), 0)
-		k := fluxset.ReadKey{Name: u.Name, At: u.At}
-		if u.Text == "${"+u.Name+"}" {
-			k.Fields = []string{strings.ToLower(u.Field)}
-		}
-		open[i].read(k)
+		open[i].read(fluxset.ReadKey{Name: u.Name, At: u.At}, d.kindOf(app, u))
 		if !slices.Contains(*list, open[i]) {
 			*list = append(*list, open[i])
-		}
-	}
-}
-
-// fluxCloud sets the provider that variables are named after, if any.
-func (d *drafting) fluxCloud(list []*seed) {
-	marks := []struct{ provider, words string }{
-		{cloud.Azure, `^azure_|subscription_id|tenant_id|resource_group`}, {cloud.GCP, `^gcp_|gke|gcs`}, {cloud.AWS, `^aws_|_arn$|^arn|vpc_|eks|account_id|route53|^region$`},
-	}
-	for _, m := range marks {
-		words := regexp.MustCompile(m.words)
-		for _, s := range list {
-			if slices.ContainsFunc(s.keys, func(k fluxset.ReadKey) bool { return words.MatchString(strings.ToLower(k.Name)) }) {
-				d.environment(lab.DefaultEnvironment).Cloud.Provider = m.provider
-				return
-			}
 		}
 	}
 }
@@ -286,20 +263,24 @@ func (d *drafting) seedText(s *seed) string {
 	}
 	data := manifest.Mapping{}
 	for _, k := range s.keys {
-		value, how := d.valueOf(s, k)
-		if how == Bridged && s.reader != "" { // Flux's cluster has other values
-			value = d.substituted(value, s.reader)
-		}
-		text := value
-		if how == Found {
-			text = strings.ReplaceAll(value, "${", "$${") // no variable
+		of, comment, how := d.valueOf(s, k), Found+": "+k.At.String(), Found
+		text := strings.ReplaceAll(of.text, "${", "$${") // no variable
+		switch {
+		case of.open:
+			comment, how = fill.Comment(s.kindOf(k), k.At), Open
+		case of.variable != "" && s.reader != "": // Flux's cluster has other values
+			of.text = d.variable(s.reader, of.variable)
+			text = of.text
+		case of.variable != "":
+			of.text = "${" + of.variable + "}"
+			text = "${quote}" + of.text + "${quote}"
 		}
 		data.Add(k.Name, text)
-		data.Comment(how + ": " + k.At.String())
-		d.note(Key{In: s.String(), Name: k.Name, Value: strings.ReplaceAll(value, "${quote}", ""), How: how, At: k.At})
+		data.Comment(comment)
+		d.note(Key{In: s.String(), Name: k.Name, Value: of.text, How: how, Type: s.kindOf(k), At: k.At})
 	}
 	if len(s.keys) == 0 {
-		d.note(Key{In: s.String(), How: MadeUp, At: s.at})
+		d.note(Key{In: s.String(), How: Found, At: s.at})
 	}
 	meta := manifest.Mapping{}
 	meta.Add("name", s.name)
@@ -338,7 +319,7 @@ func binding(s *seed) string {
 	role.Add("apiGroup", rbacv1.GroupName)
 	role.Add("kind", "ClusterRole")
 	role.Add("name", "cluster-admin")
-	role.Comment(MadeUp + ": no repository binds a role to the account")
+	role.Comment("no repository binds a role to the account")
 	m := manifest.Mapping{}
 	m.Add("apiVersion", rbacv1.SchemeGroupVersion.String())
 	m.Add("kind", "ClusterRoleBinding")

@@ -209,7 +209,7 @@ func (d *drafting) spoke(t target, environment string) {
 	}
 	for _, k := range t.secrets {
 		c.KubeconfigSecrets = append(c.KubeconfigSecrets, k.KubeconfigSecret)
-		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Bridged, At: k.At})
+		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Found, At: k.At})
 	}
 	d.lay(&c, t)
 	d.estate.Clusters = append(d.estate.Clusters, c)
@@ -221,7 +221,7 @@ func (d *drafting) lay(c *lab.Cluster, t target) {
 		c.Metadata = map[string]string{}
 	}
 	for key, value := range t.labels {
-		if key == "environment" || strings.HasPrefix(key, "enable_") || len(validation.IsQualifiedName(key)) > 0 {
+		if key == "environment" || strings.HasPrefix(key, enable) || len(validation.IsQualifiedName(key)) > 0 {
 			continue
 		}
 		c.Labels[key] = value

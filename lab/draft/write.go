@@ -12,6 +12,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/draft/manifest"
 	"homelab/lab/estate"
+	"homelab/lab/fill"
 )
 
 func (d *drafting) write() fs.FS {
@@ -34,11 +35,7 @@ func (d *drafting) write() fs.FS {
 func (d *drafting) estateFiles() files {
 	out := files{}
 	for _, e := range d.estate.Environments {
-		text := manifest.Environment(e, manifest.Origins{Label: d.comment(true), Metadata: d.comment(false)})
-		if e.Name == lab.DefaultEnvironment {
-			text = d.open() + text
-		}
-		out[lab.EnvironmentsDir+"/"+e.Name+"/environment.yaml"] = text
+		out[lab.EnvironmentsDir+"/"+e.Name+"/environment.yaml"] = manifest.Environment(e, manifest.Origins{Label: d.comment(true), Metadata: d.comment(false)})
 	}
 	for _, c := range d.estate.Clusters {
 		out[lab.ClusterFile(c.Name)] = manifest.Cluster(c, d.switched(c), manifest.Origins{
@@ -68,23 +65,15 @@ func (d *drafting) secretComment(k lab.KubeconfigSecret) string {
 	return ""
 }
 
-// open returns a comment with the keys without a value.
-func (d *drafting) open() string {
-	var b strings.Builder
-	for _, k := range d.Keys {
-		if k.How == Open {
-			fmt.Fprintf(&b, "# set spec.metadata.%s: %s reads it\n", k.Name, k.At)
-		}
-	}
-	return b.String()
-}
-
 // comment returns the origin of a key's value.
 func (d *drafting) comment(label bool) func(string) string {
 	return func(name string) string {
 		k, ok := d.keys[fmt.Sprint(label, name)]
 		if !ok {
 			return ""
+		}
+		if k.How == Open {
+			return fill.Comment(k.Type, k.At)
 		}
 		return k.How + ": " + k.At.String()
 	}

@@ -131,10 +131,9 @@ type Read struct {
 
 // ReadKey is a required key.
 type ReadKey struct {
-	Name   string
-	At     lab.Position
-	Text   bool     // YAML values of a chart
-	Fields []string // of which it is the whole value
+	Name string
+	At   lab.Position
+	Text bool // YAML values of a chart
 }
 
 // Expansion is everything reached from the roots.

@@ -202,10 +202,11 @@ func notText(m *yaml.Node) (key, value string) {
 
 // Unset is a variable without a value or a default.
 type Unset struct {
-	Name        string
-	At          lab.Position
-	Kind, Field string // of the object, and the containing key
-	Text        string // containing text
+	Name             string
+	At               lab.Position
+	APIVersion, Kind string   // of the object
+	Field            []string // that contains it: the keys that lead to it, without the indexes of lists
+	Text             string   // containing text
 }
 
 // Problem returns the variable as a problem of an estate.
@@ -218,11 +219,13 @@ func (u Unset) Problem() lab.Problem {
 
 func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	var list []Unset
-	var visit func(n *yaml.Node, field string)
-	visit = func(n *yaml.Node, field string) {
+	var visit func(n *yaml.Node, field []string)
+	visit = func(n *yaml.Node, field []string) {
 		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 			for _, name := range Variables(n.Value) {
-				u := Unset{Name: name, At: position(doc, n, name, files), Kind: strict.Text(doc.Node, "kind"), Field: field, Text: n.Value}
+				u := Unset{
+					Name: name, At: position(doc, n, name, files), APIVersion: strict.Text(doc.Node, "apiVersion"), Kind: strict.Text(doc.Node, "kind"), Field: slices.Clone(field), Text: n.Value,
+				}
 				if _, set := k.Variables[name]; !set && !slices.ContainsFunc(list, func(o Unset) bool { return o.Name == u.Name && o.At == u.At }) {
 					list = append(list, u)
 				}
@@ -230,12 +233,13 @@ func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 		}
 		for i, c := range n.Content {
 			if n.Kind == yaml.MappingNode {
-				field = n.Content[i-i%2].Value
+				visit(c, append(field, n.Content[i-i%2].Value))
+			} else {
+				visit(c, field)
 			}
-			visit(c, field)
 		}
 	}
-	visit(doc.Node, "")
+	visit(doc.Node, nil)
 	return list
 }
 

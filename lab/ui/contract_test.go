@@ -47,7 +47,7 @@ func contract() map[string]any {
 		}, []lab.Generated{
 			{Application: lab.Application{Name: "prod-podinfo", Cluster: "prod", Addon: "podinfo"}},
 			{Application: lab.Application{Name: "prod-cert-manager", Cluster: "prod", Addon: "cert-manager", LeftOut: "https://charts.jetstack.io is unavailable: charts.jetstack.io does not answer"}},
-		}, OnlyInForge{}, outside()...),
+		}, OnlyInForge{}, Asks{outside(), openValues()}),
 		"render": RenderResult{
 			Lab: "homelab", Engine: "argocd",
 			Applications: []RenderedApplication{{
@@ -158,16 +158,21 @@ func contract() map[string]any {
 			Repositories: []DraftRepository{{"https://github.com/acme/gitops", "../gitops", "main"}}, Clusters: []string{"hub", "dev"},
 			Keys: []DraftKey{
 				{"annotation", "addons_repo_url", "https://github.com/acme/gitops", "found", "../gitops/bootstrap/addons.yaml:18:18"},
-				{"annotation", "owner", "", "to be given", "../gitops/addons/quota.yaml:17:38"},
+				{"annotation", "owner", "lab-open-owner", "open", "../gitops/addons/quota.yaml:17:38"},
 			},
 			Addons: []DraftAddon{{"quota", true, "", "../gitops/addons/quota.yaml:1:1"}, {"cert-manager", false, "it comes from https://charts.jetstack.io", "../gitops/addons/cert-manager.yaml:1:1"}},
 			Roots:  []string{"../gitops/bootstrap/addons.yaml:1:1"},
 		}},
+		"fill":     FillResult{[]FilledValue{{"replicas", "addons/seeds/flux/seeds.yaml", 8}}, openValues()},
 		"generate": GenerateResult{[]string{"clusters/prod/flux.yaml", "clusters/prod/addons/podinfo/kustomization.yaml"}, nil},
 		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0", []VersionSupply{{
 			Kind: "image", Name: "gitea", Version: "1.26.4", Ref: "docker.gitea.com/gitea:1.26.4", Origin: "registry", Digest: "sha256:" + strings.Repeat("0a", 32), Check: "pin",
 		}}},
 	}
+}
+
+func openValues() []OpenValue {
+	return []OpenValue{{"domain", "text", "addons/seeds/flux/seeds.yaml", 7, "../fleet/apps/web.yaml:12"}}
 }
 
 func TestContract(t *testing.T) {

@@ -15,6 +15,13 @@ type PlanResult struct {
 	Applications List[PlanApplication] `json:"applications"`  // that the estate generates, without user's own; empty for `lab down`
 	OnlyInForge  OnlyInForge           `json:"only_in_forge"` // lost with the forge; empty for `lab up`
 	Untrusted    List[Thing]           `json:"untrusted"`     // access that the estate needs and the user has not agreed to; empty for `lab down`
+	Open         List[OpenValue]       `json:"open"`          // placeholders in the estate; empty for `lab down`
+}
+
+// Asks is what an estate needs from the user.
+type Asks struct {
+	Untrusted []Thing
+	Open      []OpenValue
 }
 
 // PlanApplication is an application in PlanResult.
@@ -37,8 +44,8 @@ type PlanStep struct {
 }
 
 // NewPlanResult converts a plan, and the applications that the estate generates.
-func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, untrusted ...Thing) PlanResult {
-	res := PlanResult{Lab: labName, OnlyInForge: losing, Untrusted: untrusted}
+func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, asks Asks) PlanResult {
+	res := PlanResult{Lab: labName, OnlyInForge: losing, Untrusted: asks.Untrusted, Open: asks.Open}
 	for _, a := range applications {
 		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 	}
@@ -49,9 +56,9 @@ func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generate
 }
 
 // Plan prints `lab up --dry-run` and `lab down --dry-run`; text is the plan for users.
-func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, text string, untrusted ...Thing) error {
+func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, text string, asks Asks) error {
 	if u.opts.JSON {
-		return u.JSON(NewPlanResult(labName, steps, applications, losing, untrusted...))
+		return u.JSON(NewPlanResult(labName, steps, applications, losing, asks))
 	}
 	u.Raw(text + planned(applications))
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -43,8 +44,36 @@ func Set(data []byte, at fieldpath.Path, value any) ([]byte, error) {
 	return out, nil
 }
 
-// ReplaceScalar returns data with the scalar at line and column (from 1) replaced by text, in the same quotes.
+// ReplaceScalar returns data with the scalar at line and column (from 1) replaced by text, in the same quotes. Of several documents, the others are not parsed.
 func ReplaceScalar(data []byte, line, column int, text string) ([]byte, error) {
+	from, to, skipped := document(data, line)
+	out, err := replaceScalar(data[from:to], line-skipped, column, text)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(data[:from], out, data[to:]), nil
+}
+
+// document returns the extent of the document around a line, and the number of lines before it.
+func document(data []byte, line int) (from, to, skipped int) {
+	at := 0
+	for i := 1; at < len(data); i++ {
+		end := len(data)
+		if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
+			end = at + n + 1
+		}
+		if bytes.Equal(bytes.TrimRight(data[at:end], " \r\n"), []byte("---")) {
+			if i > line {
+				return from, at, skipped
+			}
+			from, skipped = end, i
+		}
+		at = end
+	}
+	return from, len(data), skipped
+}
+
+func replaceScalar(data []byte, line, column int, text string) ([]byte, error) {
 	root, before, err := read(data)
 	if err != nil {
 		return nil, err

@@ -85,6 +85,10 @@ func TestReplaceScalar(t *testing.T) {
 			t.Errorf("%d:%d: %v\n%s", c.line, c.column, err, got)
 		}
 	}
+	several := "a: 1\n---\nb: &x 1\nc: *x\n---\nd: 1 # kept\n"
+	if got, err := ReplaceScalar([]byte(several), 6, 4, "two"); err != nil || string(got) != strings.Replace(several, "d: 1", "d: two", 1) {
+		t.Errorf("%s, %v", got, err)
+	}
 	if _, err := ReplaceScalar([]byte(in), 2, 7, "x"); err == nil {
 		t.Error("replaced a missing scalar")
 	}

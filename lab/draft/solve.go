@@ -1,0 +1,254 @@
+package draft
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+)
+
+// answer is a value for each of some keys: the address of a repository, or a folder in one.
+type answer struct {
+	values map[string]string
+	fits   int // readers that find what they read
+	weight int // of what they find
+}
+
+// widest is how many answers are kept while one reader after another is considered.
+const widest = 64
+
+// solve sets the annotations with addresses and folders of repositories, so that as many as possible of the paths in which they are exist. It returns the keys that it is
+// about; what it cannot find out is open.
+func (d *drafting) solve(all []use) map[string]bool {
+	d.trees = map[string]*tree{} // of the documents so far
+	at, addresses := map[string]use{}, map[string]bool{}
+	var keys []string
+	for _, u := range all {
+		if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
+			continue
+		}
+		if _, known := at[u.key]; !known {
+			at[u.key], keys = u, append(keys, u.key)
+		}
+		addresses[u.key] = addresses[u.key] || u.field == "repoURL"
+	}
+	var list []reader
+	for _, doc := range d.docs {
+		if doc.set != nil {
+			list = append(list, doc.readers()...)
+		}
+	}
+	best := d.best(keys, addresses, list)
+	about := map[string]bool{}
+	for _, key := range keys {
+		value, found := best.values[key]
+		switch about[key] = true; {
+		case found && addresses[key] && d.finds(key, best, keys, list):
+			d.give(at[key], value)
+		case found && !addresses[key]:
+			d.give(at[key], value)
+		default:
+			if addresses[key] {
+				d.Without = append(d.Without, Left{At: at[key].at, Why: "reads a repository that was not given: add --from"})
+			}
+			d.open(at[key])
+		}
+	}
+	return about
+}
+
+// best returns the answer with which most readers find what they read, of those the one that finds most.
+func (d *drafting) best(keys []string, addresses map[string]bool, list []reader) answer {
+	beam := []answer{{values: map[string]string{}}}
+	for _, key := range keys {
+		if !addresses[key] {
+			continue
+		}
+		var more []answer
+		for _, a := range beam {
+			for i := range d.estate.Repositories {
+				more = append(more, answer{values: joined(a.values, map[string]string{key: d.estate.Repositories[i].URL})})
+			}
+		}
+		beam = more[:min(len(more), widest)]
+	}
+	slices.SortStableFunc(list, func(a, b reader) int { return cmp.Compare(d.unknowns(a, keys), d.unknowns(b, keys)) })
+	for i, r := range list {
+		more := slices.Clone(beam)
+		for _, a := range beam {
+			more = append(more, d.extended(a, r, keys)...)
+		}
+		seen := map[string]bool{}
+		more = slices.DeleteFunc(more, func(a answer) bool {
+			id := strings.Join(sortedPairs(a.values), "\n")
+			twice := seen[id]
+			seen[id] = true
+			return twice
+		})
+		for j := range more {
+			more[j].fits, more[j].weight = 0, 0
+			for _, r := range list[:i+1] {
+				fits, weight := d.fit(r, more[j], keys)
+				more[j].fits, more[j].weight = more[j].fits+fits, more[j].weight+weight
+			}
+		}
+		slices.SortStableFunc(more, func(a, b answer) int {
+			return cmp.Or(cmp.Compare(b.fits, a.fits), cmp.Compare(d.defaulted(b), d.defaulted(a)), cmp.Compare(b.weight, a.weight), cmp.Compare(d.namesake(b), d.namesake(a)),
+				slices.Compare(sortedPairs(a.values), sortedPairs(b.values)))
+		})
+		beam = more[:min(len(more), widest)]
+	}
+	return beam[0]
+}
+
+func sortedPairs(m map[string]string) []string {
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, k+"="+m[k])
+	}
+	return list
+}
+
+func joined(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// unknowns orders readers: first those that say most, with the fewest keys and with something after the last.
+func (d *drafting) unknowns(r reader, keys []string) int {
+	segs, part := segments(r.text, keys)
+	n := 0
+	for _, s := range segs {
+		if s.key != "" {
+			n += 4
+		}
+	}
+	if len(segs) == 0 || segs[len(segs)-1].key != "" {
+		n += 2
+	}
+	if part {
+		n++
+	}
+	return n
+}
+
+// at returns the repository that a reader reads, or nil.
+func (d *drafting) at(r reader, a answer, keys []string) *lab.Repository {
+	address := r.address
+	for _, key := range keys {
+		if value, known := a.values[key]; known {
+			address = reference(key).ReplaceAllLiteralString(address, value)
+		}
+	}
+	return d.repositoryAt(address)
+}
+
+// extended returns an answer with values for the further keys of a reader.
+func (d *drafting) extended(a answer, r reader, keys []string) []answer {
+	repo := d.at(r, a, keys)
+	segs, part := segments(r.text, keys)
+	last := len(segs) - 1
+	if repo == nil || !slices.ContainsFunc(segs, func(s segment) bool { _, known := a.values[s.key]; return s.key != "" && !known }) {
+		return nil
+	}
+	var list []answer
+	t, folder := d.tree(repo), segs[last].key != ""
+	for _, name := range t.names {
+		if folder && !t.holds[name] && !part || part && !t.folders[name] {
+			continue
+		}
+		spelled := name
+		if part && !folder {
+			spelled += "/"
+		}
+		if name == "." {
+			spelled = ""
+		}
+		matches(spelled, segs, a.values, func(values map[string]string) {
+			list = append(list, answer{values: values})
+		})
+	}
+	return list
+}
+
+// fit returns how well a reader finds what it reads, and the weight of that: the deepest folder with the most documents.
+func (d *drafting) fit(r reader, a answer, keys []string) (fits, weight int) {
+	repo := d.at(r, a, keys)
+	segs, part := segments(r.text, keys)
+	var text strings.Builder
+	for _, s := range segs {
+		value, known := a.values[s.key]
+		if s.key != "" && !known {
+			return 0, 0
+		}
+		text.WriteString(s.text + value)
+	}
+	name := path.Clean(text.String())
+	if repo == nil || text.String() == "" || len(segs) == 0 {
+		return 0, 0
+	}
+	t := d.tree(repo)
+	if _, exists := t.folders[name]; !exists {
+		return 0, 0
+	}
+	fits = 1
+	if r.must {
+		fits = 2
+	}
+	if segs[len(segs)-1].key != "" && !part {
+		weight = d.holding(repo, name, r.doc)
+		if weight == 0 && !t.holds[name] {
+			return 0, 0
+		}
+		const deepest = 1000
+		weight = weight*deepest + strings.Count(name, "/")
+	}
+	return fits, weight
+}
+
+// finds reports whether the repository of an annotation has any of what is read there. Without a reader that says, it is the only one, or the one that it is named after.
+func (d *drafting) finds(key string, a answer, keys []string, list []reader) bool {
+	says := false
+	for _, r := range list {
+		segs, _ := segments(r.text, keys)
+		if !reference(key).MatchString(r.address) || len(segs) == 0 || !r.must {
+			continue
+		}
+		says = true
+		if fits, _ := d.fit(r, a, keys); fits > 0 {
+			return true
+		}
+	}
+	return !says && (len(d.estate.Repositories) == 1 || d.namesake(answer{values: map[string]string{key: a.values[key]}}) > 0)
+}
+
+// firstWord matches the first word of a key such as addons_repo_url, addons-repo-url and addonsRepoURL.
+var firstWord = regexp.MustCompile(`^[A-Z]?[a-z0-9]*`)
+
+// namesake counts the keys that are named like the repository that they have, "addons_repo_url".
+func (d *drafting) namesake(a answer) int {
+	n := 0
+	for key, value := range a.values {
+		stem := strings.TrimSuffix(strings.ToLower(firstWord.FindString(path.Base(key))), "s")
+		if r, mounted := d.inputs().Mounted(value); mounted && stem != "" && strings.Contains(r.Name, stem) {
+			n++
+		}
+	}
+	return n
+}
+
+// defaulted counts the keys with the value that Terraform gives them in the repositories.
+func (d *drafting) defaulted(a answer) int {
+	n := 0
+	for key, value := range a.values {
+		if slices.Contains(d.terraform[key], value) {
+			n++
+		}
+	}
+	return n
+}
