@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,7 +13,10 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/draft"
 	"homelab/lab/estate"
+	"homelab/lab/fill"
+	"homelab/lab/supply/source"
 	"homelab/lab/ui"
+	"homelab/lab/workspace"
 	"homelab/lab/writeout"
 )
 
@@ -22,11 +27,13 @@ func (p *program) initCommand() *cli.Command {
 		ArgsUsage: "DIR",
 		Description: "DIR must be absent or empty, so that nothing is overwritten.\n\n" +
 			"With --from, the estate wraps Git repositories of yours, which stay untouched: it has the clusters that their ApplicationSets select or that Flux has a folder " +
-			"for, the keys they read (found, made up, or left for you to give), and a root that refers to them. The lab serves a mirror of each. Without --from, DIR gets the built-in estate.\n\n" +
-			examples("lab init ~/estate", "cd ~/estate && git init && lab up", "lab init --from ~/src/gitops ~/estate", "lab init --from ~/src/fleet-infra ~/estate", "lab init --from https://github.com/OWNER/bootstrap --from ~/src/workloads ~/estate"),
+			"for, the keys they read, and a root that refers to them. The lab serves a mirror of each. A value that nothing says is open: a placeholder, which lab fill or --fill\n" +
+			"sets. It ends with the check of lab up, and its exit code. All that it found is in DIR/init.md. Without --from, DIR gets the built-in estate.\n\n" +
+			examples("lab init ~/estate", "cd ~/estate && git init && lab up", "lab init --from ~/src/gitops ~/estate", "lab init --from ~/src/fleet-infra ~/estate", "lab init --from ~/src/gitops --fill values.yaml ~/estate", "lab init --from https://github.com/OWNER/bootstrap --from ~/src/workloads ~/estate"),
 		Flags: []cli.Flag{
 			outputFlag,
-			&cli.StringSliceFlag{Name: "from", Usage: "mount the Git repository in `DIR|URL`; the first has the root"},
+			&cli.StringSliceFlag{Name: "from", Usage: "mount the Git repository in `DIR|URL`; may be repeated, in any order"},
+			&cli.StringFlag{Name: "fill", Usage: "with --from, set the open values to those of a YAML mapping in `FILE`"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := p.output(c); err != nil {
@@ -40,50 +47,103 @@ func (p *program) initCommand() *cli.Command {
 				return fmt.Errorf("folder: %w", err)
 			}
 			res := ui.InitResult{Estate: dir}
+			next := "cd " + lab.Quote(c.Args().First()) + " && lab "
 			if from := c.StringSlice("from"); len(from) > 0 {
-				err = p.ui.Narrate(func(progress lab.Progress) error {
-					d, err := draft.Write(c.Context, estate.DefaultName(dir), dir, from, progress)
-					res.Draft = draftInfo(d)
-					if err == nil {
-						err = agreeFolders(dir, d.Repositories)
-					}
-					return err
-				})
-			} else {
-				err = writeout.Estate(p.env.Estate, dir)
+				return p.draft(c.Context, draft.Options{Name: estate.DefaultName(dir), Dir: dir, From: from}, c.String("fill"), next)
 			}
-			if err != nil {
+			if c.IsSet("fill") {
+				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--fill needs --from: the built-in estate has no open values", Cure: "lab init --from DIR --fill FILE NEW"}
+			}
+			if err := writeout.Estate(p.env.Estate, dir); err != nil {
 				return err
 			}
-			return p.ui.Initialized(res, "cd "+lab.Quote(c.Args().First())+" && lab up")
+			return p.ui.Initialized(res, next+"up")
 		},
 	}
 }
 
-// draftInfo converts a draft, or nil to nothing.
-func draftInfo(d *draft.Draft) ui.DraftInfo {
-	if d == nil {
-		return ui.DraftInfo{}
+// draft writes an estate for repositories, prints it, and ends with the check of lab up.
+func (p *program) draft(ctx context.Context, o draft.Options, values, next string) error {
+	var err error
+	if o.Fill, err = valuesOf(values); err != nil {
+		return err
 	}
+	var d *draft.Draft
+	err = p.ui.Narrate(func(progress lab.Progress) error {
+		o.Progress = progress
+		if d, err = draft.Write(ctx, o); err != nil {
+			return err
+		}
+		return agreeFolders(o.Dir, d.Repositories)
+	})
+	if err != nil {
+		return err
+	}
+	res := ui.InitResult{Estate: o.Dir, Draft: draftInfo(d)}
+	est, invalid := p.checked(o.Dir)
+	if invalid == nil {
+		for _, a := range est.Applications {
+			res.Draft.Applications = append(res.Draft.Applications, ui.PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
+		}
+		if len(est.Applications)+len(d.Addons) == 0 {
+			invalid = &lab.Error{
+				Exit: lab.ExitInvalid, Code: "no_applications", Message: "the estate deploys nothing: no Application is in what its roots lead to",
+				Cure: "name the repository that contains them, too: lab init --from DIR --from DIR NEW",
+			}
+		}
+		for _, note := range est.Notes {
+			res.Draft.Notes = append(res.Draft.Notes, note.String())
+		}
+	}
+	if list, err := fill.Find(d.Files); err == nil {
+		res.Draft.Open = openValues(list)
+	}
+	switch {
+	case len(res.Draft.Open) > 0:
+		next += "fill KEY=VALUE"
+	case invalid == nil:
+		next += "up"
+	default:
+		next = ""
+	}
+	return errors.Join(p.ui.Initialized(res, next), invalid)
+}
+
+// checked loads a new estate as lab up does.
+func (p *program) checked(dir string) (*lab.Estate, error) {
+	ws, err := workspace.Open(workspace.Options{Estate: dir, Embedded: p.env.Estate})
+	if err != nil {
+		return nil, err
+	}
+	recipes, err := source.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	est, err := ws.Load(estate.WithImages(recipes.ByRef))
+	var failed *lab.Error
+	if errors.As(err, &failed) {
+		failed.Message = strings.TrimSuffix(failed.Message, ", nothing was touched") + ", as lab up reports it"
+	}
+	return est, err
+}
+
+// draftInfo converts a draft.
+func draftInfo(d *draft.Draft) ui.DraftInfo {
 	out := ui.DraftInfo{Clusters: d.Clusters, Namespace: d.Namespace}
 	for _, r := range d.Repositories {
 		out.Repositories = append(out.Repositories, ui.DraftRepository{URL: r.URL, Folder: r.Dir, Branch: r.Branch})
 	}
 	for _, k := range d.Keys {
-		kind := "annotation"
-		switch {
-		case k.In != "":
-			kind = k.In
-		case k.Label:
-			kind = "label"
-		}
-		out.Keys = append(out.Keys, ui.DraftKey{Kind: kind, Key: k.Name, Value: strings.TrimSpace(k.Value), How: k.How, At: k.At.String()})
+		out.Keys = append(out.Keys, ui.DraftKey{Kind: k.Kind(), Key: k.Name, Value: strings.TrimSpace(k.Value), How: k.How, At: k.At.String()})
 	}
 	for _, a := range d.Addons {
 		out.Addons = append(out.Addons, ui.DraftAddon{Addon: a.Addon, On: a.On, Why: a.Why, At: a.At.String()})
 	}
 	for _, o := range d.Without {
 		out.Without = append(out.Without, ui.DraftLeft{At: o.At.String(), Why: o.Why})
+	}
+	for _, c := range d.Choices {
+		out.Choices = append(out.Choices, ui.DraftChoice{About: c.About, Took: c.Took, Of: c.Of, At: c.At.String()})
 	}
 	out.Roots, out.Beside = texts(d.Roots), texts(d.Beside)
 	return out

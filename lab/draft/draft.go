@@ -5,8 +5,6 @@ package draft
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"testing/fstest"
@@ -49,7 +47,7 @@ type Switch struct {
 
 // Draft is an estate to be written.
 type Draft struct {
-	Files        fs.FS
+	Files        fstest.MapFS
 	Repositories []lab.Repository
 	Clusters     []string // hub first
 	Namespace    string   // of the engine; empty for the default
@@ -59,7 +57,16 @@ type Draft struct {
 	Roots  []lab.Position // of the ApplicationSets and Applications that the root syncs
 	Beside []lab.Position // of unreachable ones, which the root does not sync
 
-	Without []Left // objects for Flux that the draft leaves out, labels that no cluster has
+	Without []Left // objects that the draft leaves out, labels that no cluster has
+	Choices []Choice
+}
+
+// Choice is one of several that fit equally well.
+type Choice struct {
+	About string // label tier of cluster prod
+	Took  string
+	Of    []string
+	At    lab.Position // that asks for it
 }
 
 // Left is a left-out object.
@@ -196,7 +203,7 @@ func (d *drafting) converge() {
 	}
 }
 
-func (d *drafting) done(f fs.FS) *Draft {
+func (d *drafting) done(f fstest.MapFS) *Draft {
 	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
@@ -263,10 +270,12 @@ func (d *drafting) registration(c lab.Cluster, in bridge.Inputs) lab.Registratio
 
 type files map[string]string
 
-func (f files) fs() fs.FS {
+const filesMode = 0o644
+
+func (f files) fs() fstest.MapFS {
 	out := fstest.MapFS{}
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		out[name] = &fstest.MapFile{Data: []byte(f[name]), Mode: 0o644}
+	for name, text := range f {
+		out[name] = &fstest.MapFile{Data: []byte(text), Mode: filesMode}
 	}
 	return out
 }

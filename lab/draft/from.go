@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/fill"
 	"homelab/lab/gitcommand"
 	"homelab/lab/writeout"
 )
@@ -23,10 +25,18 @@ const cloneDir = "repositories"
 
 const cloneLimit = 10 * time.Minute
 
-// Write drafts an estate in dir, which must be missing or empty, from repositories: folders, which are not changed, or
-// addresses, which are cloned into the estate. It writes all or nothing.
-func Write(ctx context.Context, name, dir string, from []string, p lab.Progress) (*Draft, error) {
-	dir, err := filepath.Abs(dir)
+// Options are those of Write.
+type Options struct {
+	Name     string   // of the lab
+	Dir      string   // must be missing or empty
+	From     []string // folders, which are not changed, or addresses, which are cloned into the estate
+	Fill     map[string]string
+	Progress lab.Progress
+}
+
+// Write drafts an estate. It writes all or nothing.
+func Write(ctx context.Context, o Options) (*Draft, error) {
+	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("folder: %w", err)
 	}
@@ -37,15 +47,15 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 	defer os.RemoveAll(staged)
 	var repositories []lab.Repository
 	cloned := false
-	for _, f := range from {
-		r, err := locate(ctx, f, staged, p)
+	for _, f := range o.From {
+		r, err := locate(ctx, f, staged, o.Progress)
 		if err != nil {
 			return nil, err
 		}
 		cloned = cloned || strings.HasPrefix(r.Dir, staged)
 		repositories = append(repositories, r)
 	}
-	p("reading the repositories")
+	o.Progress("reading the repositories")
 	mounted, err := estate.Mount(dir, repositories)
 	if err != nil {
 		return nil, err
@@ -65,19 +75,43 @@ func Write(ctx context.Context, name, dir string, from []string, p lab.Progress)
 			}
 		}
 	}
-	d, err := New(name, mounted)
+	d, err := New(o.Name, mounted)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.fill(o.Fill); err != nil {
 		return nil, err
 	}
 	if err := writeout.Estate(d.Files, dir); err != nil {
 		return nil, err
 	}
-	if cloned {
-		if err := os.CopyFS(filepath.Join(dir, cloneDir), os.DirFS(filepath.Join(staged, cloneDir))); err != nil {
-			return nil, errors.Join(fmt.Errorf("draft an estate: %w", err), emptied(dir))
-		}
+	err = os.WriteFile(filepath.Join(dir, ReportFile), []byte(d.Report()), filesMode)
+	if cloned && err == nil {
+		err = os.CopyFS(filepath.Join(dir, cloneDir), os.DirFS(filepath.Join(staged, cloneDir)))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("draft an estate: %w", err), emptied(dir))
 	}
 	return d, nil
+}
+
+// fill sets open values.
+func (d *Draft) fill(texts map[string]string) error {
+	list, err := fill.Find(d.Files)
+	if err != nil {
+		return err
+	}
+	changed, set, err := fill.Set(d.Files, list, texts)
+	if err != nil {
+		return err
+	}
+	for name, data := range changed {
+		d.Files[name] = &fstest.MapFile{Data: data, Mode: filesMode}
+	}
+	d.Keys = slices.DeleteFunc(d.Keys, func(k Key) bool {
+		return k.How == Open && slices.ContainsFunc(set, func(v fill.Value) bool { return v.Key == k.Name })
+	})
+	return nil
 }
 
 // emptied undoes a write to a missing or empty folder.

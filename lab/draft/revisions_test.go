@@ -56,7 +56,7 @@ func TestWriteRevisions(t *testing.T) {
 	git("fleet", "remote", "add", "origin", "https://github.com/acme/fleet")
 	commit("fleet", "one")
 	git("fleet", "tag", "v1")
-	d, err := draft.Write(t.Context(), "test", filepath.Join(dir, "estate"), []string{filepath.Join(dir, "fleet")}, func(string) {})
+	d, err := draft.Write(t.Context(), draft.Options{Name: "test", Dir: filepath.Join(dir, "estate"), From: []string{filepath.Join(dir, "fleet")}, Progress: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,10 @@ package draft
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
 
@@ -15,7 +15,7 @@ import (
 	"homelab/lab/fill"
 )
 
-func (d *drafting) write() fs.FS {
+func (d *drafting) write() fstest.MapFS {
 	out := d.estateFiles()
 	missing := d.missingProjects()
 	out[lab.RootFile] = d.root(missing)

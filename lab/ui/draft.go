@@ -1,5 +1,13 @@
 package ui
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // DraftInfo describes an estate drafted from repositories.
 type DraftInfo struct {
 	Repositories List[DraftRepository] `json:"repositories"`
@@ -10,9 +18,21 @@ type DraftInfo struct {
 	Roots        List[string]          `json:"roots"`  // FILE:LINE:COLUMN of what the root syncs
 	Beside       List[string]          `json:"beside"` // same, of unreferenced manifests, which are left out
 	Without      List[DraftLeft]       `json:"without"`
+	Choices      List[DraftChoice]     `json:"choices"`
+	Open         List[OpenValue]       `json:"open"`
+	Applications List[PlanApplication] `json:"applications"` // that the estate generates; empty if it is invalid
+	Notes        List[string]          `json:"notes"`        // of the check
 }
 
-// DraftLeft is an object that Flux applies upstream, and that is left out here.
+// DraftChoice is one of several that fit.
+type DraftChoice struct {
+	About string       `json:"about"`
+	Took  string       `json:"took"`
+	Of    List[string] `json:"of"`
+	At    string       `json:"at"`
+}
+
+// DraftLeft is an object that is synced upstream, and that is left out here.
 type DraftLeft struct {
 	At  string `json:"at"` // FILE:LINE
 	Why string `json:"why"`
@@ -27,11 +47,11 @@ type DraftRepository struct {
 
 // DraftKey is a label or annotation that the repositories read.
 type DraftKey struct {
-	Kind  string `json:"kind"` // label or annotation
+	Kind  string `json:"kind"` // label, annotation, or what it is in
 	Key   string `json:"key"`
-	Value string `json:"value"` // empty if it must be set
-	How   string `json:"how"`   // found, made up, to be given
-	At    string `json:"at"`    // FILE:LINE:COLUMN where it is read
+	Value string `json:"value"`
+	How   string `json:"how"` // found or open
+	At    string `json:"at"`  // FILE:LINE:COLUMN where it is read
 }
 
 // DraftAddon is an addon of the repositories.
@@ -49,51 +69,107 @@ func (u *UI) Initialized(res InitResult, next string) error {
 	}
 	u.Print("an estate is in " + res.Estate)
 	if len(res.Draft.Repositories) > 0 {
-		u.draft(res.Draft)
+		u.Table(Table{Rows: res.Draft.rows()})
+		u.Print("all of it, with file and line: init.md")
 	}
-	u.Println("next: " + next)
+	if next != "" {
+		u.Println("next: " + next)
+	}
 	return nil
 }
 
-func (u *UI) draft(d DraftInfo) {
-	facts := Table{}
+// rows summarises a draft on one screen.
+func (d DraftInfo) rows() [][]string {
+	var rows [][]string
+	add := func(what string, names []string, more string) {
+		if len(names) > 0 {
+			rows = append(rows, []string{what, strconv.Itoa(len(names)), Some(names) + more})
+		}
+	}
+	var repositories, off, found, open, choices []string
 	for _, r := range d.Repositories {
-		facts.Rows = append(facts.Rows, []string{"repository", r.URL, r.Folder + ", branch " + r.Branch})
+		repositories = append(repositories, r.URL)
 	}
-	for _, name := range d.Clusters {
-		facts.Rows = append(facts.Rows, []string{"cluster", name, "clusters/" + name + "/cluster.yaml"})
+	add("repositories", repositories, "")
+	add("clusters", d.Clusters, "")
+	add("roots", d.Roots, "")
+	addons := grouped{}
+	for _, a := range d.Addons {
+		if a.On {
+			off = append(off, a.Addon)
+		} else {
+			addons.add(a.Why, a.Addon)
+		}
 	}
-	if d.Namespace != "" {
-		facts.Rows = append(facts.Rows, []string{"namespace", d.Namespace, "of the engine"})
+	add("addons on", off, "")
+	for _, why := range addons.order() {
+		add("addons off", addons[why], ": "+why)
 	}
-	for _, at := range d.Roots {
-		facts.Rows = append(facts.Rows, []string{"root", at, ""})
+	var names []string
+	left, apart := grouped{}, grouped{}
+	for _, a := range d.Applications {
+		if a.LeftOut == "" {
+			names = append(names, a.Name)
+		} else {
+			apart.add(a.LeftOut, a.Name)
+		}
+	}
+	if add("applications", names, ""); len(names) == 0 {
+		rows = append(rows, []string{"applications", "0", "none"})
+	}
+	for _, why := range apart.order() {
+		add("not waited for", apart[why], ": "+why)
+	}
+	for _, k := range d.Keys {
+		if k.How == "found" {
+			found = append(found, k.Kind+" "+k.Key)
+		}
+	}
+	for _, v := range d.Open {
+		if !slices.Contains(open, v.Key) {
+			open = append(open, v.Key)
+		}
+	}
+	add("found", found, "")
+	add("open", open, "")
+	for _, c := range d.Choices {
+		choices = append(choices, c.About+" is "+c.Took)
+	}
+	add("choices", choices, "")
+	for _, o := range d.Without {
+		left.add(o.Why, o.At)
 	}
 	for _, at := range d.Beside {
-		facts.Rows = append(facts.Rows, []string{"left out", at, "nothing leads to it"})
+		left.add("nothing leads to it", at)
 	}
-	for _, o := range d.Without {
-		facts.Rows = append(facts.Rows, []string{"left out", o.At, o.Why})
-	}
-	u.Table(facts)
-	keys := Table{Head: []string{"KEY", "VALUE", "", "READ BY"}}
-	for _, k := range d.Keys {
-		keys.Rows = append(keys.Rows, []string{k.Kind + " " + k.Key, k.Value, k.How, k.At})
-	}
-	if len(keys.Rows) > 0 {
-		u.Print("")
-		u.Table(keys)
-	}
-	addons := Table{Head: []string{"ADDON", "", "SELECTED BY"}}
-	for _, a := range d.Addons {
-		state := "on"
-		if !a.On {
-			state = "off: " + a.Why
+	for i, why := range left.order() {
+		if i == few {
+			rows = append(rows, []string{"left out", strconv.Itoa(left.count(left.order()[few:])), "for other reasons"})
+			break
 		}
-		addons.Rows = append(addons.Rows, []string{a.Addon, state, a.At})
+		rows = append(rows, []string{"left out", strconv.Itoa(len(left[why])), why})
 	}
-	if len(addons.Rows) > 0 {
-		u.Print("")
-		u.Table(addons)
+	return rows
+}
+
+// grouped has names by reason.
+type grouped map[string][]string
+
+// add adds a name. What follows a colon in a reason is different for each, such as a position.
+func (g grouped) add(why, name string) {
+	why, _, _ = strings.Cut(why, ": ")
+	g[why] = append(g[why], name)
+}
+
+// order returns the reasons, first those of most names.
+func (g grouped) order() []string {
+	return slices.SortedFunc(maps.Keys(g), func(a, b string) int { return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), cmp.Compare(a, b)) })
+}
+
+func (g grouped) count(reasons []string) int {
+	n := 0
+	for _, why := range reasons {
+		n += len(g[why])
 	}
+	return n
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // FillResult is `lab fill -o json`.
@@ -50,8 +49,11 @@ func (u *UI) Filled(res FillResult, next string) error {
 	return nil
 }
 
-// few is how many names a line has at most.
-const few = 10
+// few is how many names or reasons are shown at most, and longest how long they are together.
+const (
+	few     = 10
+	longest = 90
+)
 
 // OpenLine summarises open values on a line, or returns "".
 func OpenLine(open []OpenValue) string {
@@ -69,8 +71,15 @@ func OpenLine(open []OpenValue) string {
 
 // Some lists the first names, and counts the others.
 func Some(names []string) string {
-	if len(names) <= few {
-		return strings.Join(names, ", ")
+	text := ""
+	for i, name := range names {
+		if i == few || i > 0 && len(text)+len(name) > longest {
+			return fmt.Sprintf("%s and %d more", text, len(names)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += name
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	return text
 }
