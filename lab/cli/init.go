@@ -33,6 +33,7 @@ func (p *program) initCommand() *cli.Command {
 		Flags: []cli.Flag{
 			outputFlag,
 			&cli.StringSliceFlag{Name: "from", Usage: "mount the Git repository in `DIR|URL`; may be repeated, in any order"},
+			&cli.StringFlag{Name: "root", Usage: "with --from, take only the root in `FILE` of a repository, of several side by side"},
 			&cli.StringFlag{Name: "fill", Usage: "with --from, set the open values to those of a YAML mapping in `FILE`"},
 		},
 		Action: func(c *cli.Context) error {
@@ -49,10 +50,10 @@ func (p *program) initCommand() *cli.Command {
 			res := ui.InitResult{Estate: dir}
 			next := "cd " + lab.Quote(c.Args().First()) + " && lab "
 			if from := c.StringSlice("from"); len(from) > 0 {
-				return p.draft(c.Context, draft.Options{Name: estate.DefaultName(dir), Dir: dir, From: from}, c.String("fill"), next)
+				return p.draft(c.Context, draft.Options{Name: estate.DefaultName(dir), Dir: dir, From: from, Root: c.String("root")}, c.String("fill"), next)
 			}
-			if c.IsSet("fill") {
-				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--fill needs --from: the built-in estate has no open values", Cure: "lab init --from DIR --fill FILE NEW"}
+			if c.IsSet("fill") || c.IsSet("root") {
+				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--fill and --root need --from", Cure: "lab init --from DIR --fill FILE --root FILE NEW"}
 			}
 			if err := writeout.Estate(p.env.Estate, dir); err != nil {
 				return err
@@ -67,6 +68,12 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 	var err error
 	if o.Fill, err = valuesOf(values); err != nil {
 		return err
+	}
+	if p.ui.Asks() {
+		o.Ask = func(c draft.Choice) (string, error) {
+			o.Progress("") // clears the line
+			return p.ui.Choose(ctx, c.About+", read by "+c.At.String(), c.Of)
+		}
 	}
 	var d *draft.Draft
 	err = p.ui.Narrate(func(progress lab.Progress) error {

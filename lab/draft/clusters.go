@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -154,17 +155,51 @@ func (d *drafting) onHubAlone() bool {
 	})
 }
 
-// stage matches usual names of environments.
-var stage = regexp.MustCompile(`dev|test|staging|prod`)
+// stages are words in names of environments, in the order of promotion.
+var stages = [][]string{
+	{"dev", "development", "sandbox", "lab"}, {"test", "testing", "qa", "int", "integration"}, {"staging", "stage", "stag", "stg", "uat", "pre", "preprod"},
+	{"prod", "production", "prd", "live"},
+}
+
+// words returns the words of a name, without the numbers at their ends.
+func words(name string) []string {
+	list := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i := range list {
+		list[i] = strings.TrimRight(list[i], "0123456789")
+	}
+	return list
+}
+
+// hasWords reports whether the words of one name are in another, side by side.
+func hasWords(name, other string) bool {
+	all, some := words(name), words(other)
+	for i := range all {
+		if len(some) > 0 && i+len(some) <= len(all) && slices.Equal(all[i:i+len(some)], some) {
+			return true
+		}
+	}
+	return false
+}
+
+// stageOf returns the usual name of the stage that a name has as a word, or "".
+func stageOf(name string) string {
+	for _, word := range words(name) {
+		for _, stage := range stages {
+			if slices.Contains(stage, word) {
+				return stage[0]
+			}
+		}
+	}
+	return ""
+}
 
 // rank returns the order of promotion of usual environment names.
 func rank(name string) int {
-	for i, pattern := range []string{`^(dev|development|sandbox|lab)`, `^(test|qa|int)`, `^(stag|stg|uat|pre)`, `^(prod|prd|live)`} {
-		if regexp.MustCompile(pattern).MatchString(name) {
-			return i
-		}
+	i := slices.IndexFunc(stages, func(stage []string) bool { return stage[0] == stageOf(name) })
+	if i < 0 {
+		return 1
 	}
-	return 1
+	return i
 }
 
 // switches enables the addons that the repositories contain.

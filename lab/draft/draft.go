@@ -5,6 +5,7 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing/fstest"
@@ -75,8 +76,16 @@ type Left struct {
 	Why string
 }
 
+// Wishes are what a user wants of a draft.
+type Wishes struct {
+	Root string            // FILE within a repository, or as printed; the only root
+	Took map[string]string // by Choice.About
+}
+
 type drafting struct {
 	Draft
+	wishes                 Wishes
+	answer                 answer // addresses and folders in annotations
 	estate                 *lab.Estate
 	docs                   []*document
 	secrets                []target             // clusters registered in the repositories
@@ -106,8 +115,14 @@ type drafting struct {
 }
 
 // scanned returns a drafting with the documents of repositories.
-func scanned(name string, repositories []lab.Repository) (*drafting, error) {
-	d := &drafting{budget: render.NewBudget(), types: field.New(), estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
+func scanned(name string, repositories []lab.Repository, wishes Wishes) (*drafting, error) {
+	repositories = slices.Clone(repositories)
+	key := map[string]string{} // by folder: further addresses stay after the first
+	for _, r := range slices.Backward(repositories) {
+		key[r.Dir] = lab.RepositoryKey(r.URL)
+	}
+	slices.SortStableFunc(repositories, func(a, b lab.Repository) int { return cmp.Compare(key[a.Dir], key[b.Dir]) })
+	d := &drafting{wishes: wishes, budget: render.NewBudget(), types: field.New(), estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]
@@ -122,10 +137,10 @@ func scanned(name string, repositories []lab.Repository) (*drafting, error) {
 	return d, nil
 }
 
-// New drafts an estate for repositories, the first of which has the root. Flux's folders win over Applications if there is nothing else, or if they are synced and
+// New drafts an estate for repositories, in any order. Flux's folders win over Applications if there is nothing else, or if they are synced and
 // nothing leads to the Applications.
-func New(name string, repositories []lab.Repository) (*Draft, error) {
-	d, err := scanned(name, repositories)
+func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, error) {
+	d, err := scanned(name, repositories, wishes)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +149,7 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		d.converge()
 		d.roots()
 		leading := d.leading || len(d.own) > 0
-		if d, err = scanned(name, repositories); err != nil {
+		if d, err = scanned(name, repositories, wishes); err != nil {
 			return nil, err
 		}
 		if !leading {
@@ -146,19 +161,27 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 		roots, _ = d.flux.Roots() // of the new scan
 	}
 	if len(d.docs) == 0 && len(roots) > 0 {
+		if wishes.Root != "" {
+			roots = slices.DeleteFunc(roots, func(r fluxroot.Root) bool {
+				return !wishes.isRoot(r.Repo, strings.TrimPrefix(r.At.File, r.Repo.Dir+"/")) && path.Clean(wishes.Root) != r.Dir
+			})
+			if len(roots) == 0 {
+				return nil, noRoot(wishes.Root)
+			}
+		}
 		return d.fluxDraft(roots)
 	}
 	d.Namespace = d.engineNamespace()
 	d.follow()
 	if found := d.engineNamespace(); found != d.Namespace { // also of what charts and kustomizations contain
-		if d, err = scanned(name, repositories); err != nil {
+		if d, err = scanned(name, repositories, wishes); err != nil {
 			return nil, err
 		}
 		d.Namespace = found
 		d.follow()
 	}
 	if more := d.addresses(); len(more) > len(repositories) {
-		return New(name, more)
+		return New(name, more, wishes)
 	}
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{
@@ -166,6 +189,9 @@ func New(name string, repositories []lab.Repository) (*Draft, error) {
 			Message: "no ApplicationSet or Application in " + listed(repositories) + ", and no folder that Flux syncs to a cluster",
 			Cure:    "name the repository that contains them: lab init --from DIR NEW",
 		}
+	}
+	if wishes.Root != "" && len(d.Roots) == 0 {
+		return nil, noRoot(wishes.Root)
 	}
 	d.switches()
 	d.namespaces()
@@ -184,7 +210,8 @@ func (d *drafting) follow() {
 func (d *drafting) converge() {
 	d.alone = false
 	for range deepest {
-		d.estate.Clusters, d.estate.Environments, d.keys = nil, nil, map[string]*Key{}
+		d.estate.Clusters, d.estate.Environments, d.keys, d.Choices = nil, nil, map[string]*Key{}, nil
+		d.answer = d.answered()
 		d.environments()
 		d.provide(d.annotations())
 		d.selected()
@@ -245,6 +272,32 @@ func (d *drafting) environment(name string) *lab.Environment {
 	}
 	d.estate.Environments = append(d.estate.Environments, lab.Environment{Name: name, Labels: map[string]string{}, Metadata: map[string]string{}})
 	return &d.estate.Environments[len(d.estate.Environments)-1]
+}
+
+// choose returns one of the values that fit equally well: the wanted one, or the first.
+func (d *drafting) choose(c Choice) string {
+	if len(c.Of) > 1 {
+		c.Took = c.Of[0]
+		if took := d.wishes.Took[c.About]; slices.Contains(c.Of, took) {
+			c.Took = took
+		}
+		if !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
+			d.Choices = append(d.Choices, c)
+		}
+		return c.Took
+	}
+	return c.Of[0]
+}
+
+func noRoot(file string) error {
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "no root in " + file, Cure: "name a file with an ApplicationSet, an Application, a chart or a kustomization, or a folder that Flux syncs: init.md lists those that were found"}
+}
+
+// isRoot reports whether a file, or its folder, is the wanted root.
+func (w Wishes) isRoot(r *lab.Repository, file string) bool {
+	wanted, _, _ := strings.Cut(w.Root, ":")
+	wanted = path.Clean(wanted)
+	return wanted == file || wanted == path.Join(r.Dir, file) || wanted == path.Dir(file) || wanted == path.Join(r.Dir, path.Dir(file))
 }
 
 // note records a key at the first position where it is read.

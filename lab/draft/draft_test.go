@@ -19,7 +19,7 @@ import (
 )
 
 // Each testdata/NAME.txtar has "repositories", a list of addresses and folders, the folders' files, and "want", the
-// expected draft. UPDATE_GOLDEN=1 updates it.
+// expected draft; "root" is the wanted root. UPDATE_GOLDEN=1 updates it.
 func TestNew(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(cases) < 5 {
@@ -32,11 +32,14 @@ func TestNew(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			want := ""
+			want, wishes := "", draft.Wishes{}
 			var repositories []lab.Repository
 			archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
 				if f.Name == "want" {
 					want = string(f.Data)
+				}
+				if f.Name == "root" {
+					wishes.Root = strings.TrimSpace(string(f.Data))
 				}
 				return f.Name == "want"
 			})
@@ -53,11 +56,20 @@ func TestNew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := draft.New("test", mounted)
+			d, err := draft.New("test", mounted, wishes)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := printed(t, d)
+			if slices.Reverse(mounted); len(mounted) > 1 {
+				other, err := draft.New("test", mounted, wishes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if printed(t, other) != got {
+					t.Errorf("with the repositories in another order:\n%s\nand not:\n%s", printed(t, other), got)
+				}
+			}
 			if err := os.CopyFS(home, d.Files); err != nil {
 				t.Fatal(err)
 			}
@@ -143,6 +155,9 @@ func printed(t *testing.T, d *draft.Draft) string {
 	}
 	for _, o := range d.Without {
 		fmt.Fprintf(&b, "# without %s: %s\n", o.At, o.Why)
+	}
+	for _, c := range d.Choices {
+		fmt.Fprintf(&b, "# choice %s: %s of %s, %s\n", c.About, c.Took, strings.Join(c.Of, ", "), c.At)
 	}
 	for _, at := range d.Beside {
 		fmt.Fprintf(&b, "# beside %s\n", at)

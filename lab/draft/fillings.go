@@ -10,7 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"homelab/lab"
 	"homelab/lab/strict"
 )
 
@@ -55,17 +54,6 @@ func hasKey(n *yaml.Node, key string) bool {
 		}
 	}
 	return false
-}
-
-// repositoryAt returns the repository of an address in a template, which an annotation may contain.
-func (d *drafting) repositoryAt(address string) *lab.Repository {
-	if r, ok := d.inputs().Mounted(address); ok {
-		return r
-	}
-	if strings.Contains(address, "{{") {
-		return &d.estate.Repositories[0]
-	}
-	return nil
 }
 
 // named returns the clusters after which the folders are named that sets read for them.
@@ -120,16 +108,13 @@ func (d *drafting) fill(u use) bool {
 		if _, has := d.registered(*c).Labels[u.key]; has || !d.hosts(c) {
 			continue
 		}
-		best, most := "", -1
-		for _, v := range values {
+		best := d.choose(Choice{About: labelOf(u.key, c.Name), At: u.at, Of: highest(values, func(v string) int {
 			score := 2 * (rankOf(v, c.Name) + rankOf(v, c.Environment))
 			if !used[v] {
 				score++
 			}
-			if score > most {
-				best, most = v, score
-			}
-		}
+			return score
+		})})
 		c.Labels[u.key], used[best] = best, true
 	}
 	values = slices.DeleteFunc(values, func(v string) bool { return !used[v] })

@@ -82,7 +82,7 @@ func (d *drafting) fluxClusters(roots []fluxroot.Root) {
 	}
 	slices.SortStableFunc(spokes, func(a, b target) int { return cmp.Compare(rank(a.name), rank(b.name)) })
 	for _, t := range spokes {
-		environment := cmp.Or(stage.FindString(t.name), t.name)
+		environment := cmp.Or(stageOf(t.name), t.name)
 		if e := d.environment(environment); e.Order == 0 {
 			e.Order = len(d.estate.Environments) - 1
 		}
@@ -105,7 +105,7 @@ func nameClusters(list []fluxroot.Root) {
 	for i := range list {
 		r := &list[i]
 		name := strings.TrimPrefix(path.Base(r.Dir), ".")
-		if above := path.Base(path.Dir(r.Dir)); above != "." && (number.MatchString(name) || !stage.MatchString(name) && stage.MatchString(above)) {
+		if above := path.Base(path.Dir(r.Dir)); above != "." && (number.MatchString(name) || stageOf(name) == "" && stageOf(above) != "") {
 			name = above + "-" + name
 		}
 		r.Cluster = clusterName(cmp.Or(name, path.Base(lab.RepositoryKey(r.Repo.URL))))

@@ -179,6 +179,6 @@ func valueFiles(f folder) []string {
 			names = append(names, name)
 		}
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(stage.FindString(a)), rank(stage.FindString(b))) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(stageOf(a)), rank(stageOf(b))) })
 	return names
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Dir      string   // must be missing or empty
 	From     []string // folders, which are not changed, or addresses, which are cloned into the estate
 	Fill     map[string]string
+	Root     string                       // as in Wishes
+	Ask      func(Choice) (string, error) // nil takes the first
 	Progress lab.Progress
 }
 
@@ -75,7 +77,7 @@ func Write(ctx context.Context, o Options) (*Draft, error) {
 			}
 		}
 	}
-	d, err := New(o.Name, mounted)
+	d, err := o.draft(mounted)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +95,24 @@ func Write(ctx context.Context, o Options) (*Draft, error) {
 		return nil, errors.Join(fmt.Errorf("draft an estate: %w", err), emptied(dir))
 	}
 	return d, nil
+}
+
+// draft drafts until every choice was asked for: one may lead to others.
+func (o Options) draft(mounted []lab.Repository) (*Draft, error) {
+	wishes := Wishes{Root: o.Root, Took: map[string]string{}}
+	for {
+		d, err := New(o.Name, mounted, wishes)
+		if err != nil || o.Ask == nil {
+			return d, err
+		}
+		i := slices.IndexFunc(d.Choices, func(c Choice) bool { _, asked := wishes.Took[c.About]; return !asked && c.About != rootChoice })
+		if i < 0 {
+			return d, nil
+		}
+		if wishes.Took[d.Choices[i].About], err = o.Ask(d.Choices[i]); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // fill sets open values.
@@ -180,7 +200,7 @@ func ownAddress(dir string) string {
 	if err != nil {
 		return ""
 	}
-	d, err := scanned("", mounted)
+	d, err := scanned("", mounted, Wishes{})
 	if err != nil {
 		return ""
 	}

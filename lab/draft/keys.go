@@ -37,10 +37,10 @@ func (d *drafting) read() {
 			d.label(u)
 		}
 	}
-	solved := d.solve(all)
+	d.solve()
 	for _, u := range all {
 		switch {
-		case u.label || solved[u.key]:
+		case u.label || d.answer.at[u.key].doc != nil:
 		case u.field == "targetRevision" || u.field == "revision":
 			if r := d.repositoryBeside(u); r != nil {
 				d.give(u, r.Branch)
@@ -187,16 +187,11 @@ func (d *drafting) labelSelected(u use) {
 
 // repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.
 func (d *drafting) repositoryBeside(u use) *lab.Repository {
-	def := d.environment(lab.DefaultEnvironment)
-	address := u.beside
-	for key, value := range def.Metadata {
-		address = reference(key).ReplaceAllLiteralString(address, value)
-	}
-	if r, ok := d.inputs().Mounted(address); ok {
+	if r := d.repositoryAt(u.beside); r != nil {
 		return r
 	}
-	if stem, is := strings.CutSuffix(u.key, "revision"); is {
-		if r, ok := d.inputs().Mounted(def.Metadata[stem+"url"]); ok {
+	if stem, is := strings.CutSuffix(u.key, "revision"); is && !d.answer.lost[stem+"url"] {
+		if r, ok := d.inputs().Mounted(d.answer.values[stem+"url"]); ok {
 			return r
 		}
 	}

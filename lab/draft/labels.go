@@ -186,16 +186,12 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 			used[value] = true
 			continue
 		}
-		best, most := "", 0
-		for _, value := range values {
-			if len(d.estate.Clusters) > 1 && (control.MatchString(value) || control.MatchString(path.Base(first.key))) != (c.Role == lab.RoleHub) {
-				continue
-			}
-			if score := suits(c, first.key, value, list, environments, used); best == "" || score > most {
-				best, most = value, score
-			}
-		}
-		if best != "" && (most >= 0 || len(values) == 1) {
+		fit := slices.DeleteFunc(slices.Clone(values), func(value string) bool {
+			return len(d.estate.Clusters) > 1 && (control.MatchString(value) || control.MatchString(path.Base(first.key))) != (c.Role == lab.RoleHub)
+		})
+		score := func(value string) int { return suits(c, first.key, value, list, environments, used) }
+		if fit = highest(fit, score); len(fit) > 0 && (score(fit[0]) >= 0 || len(values) == 1) {
+			best := d.choose(Choice{About: labelOf(first.key, c.Name), Of: fit, At: first.at})
 			c.Labels[first.key], used[best] = best, true
 		}
 	}
@@ -213,10 +209,27 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 	}
 }
 
+func labelOf(key, cluster string) string { return "label " + key + " of cluster " + cluster }
+
+// highest returns the values with the highest score, in their order.
+func highest(values []string, score func(string) int) []string {
+	var best []string
+	most := 0
+	for _, v := range values {
+		switch n := score(v); {
+		case len(best) == 0 || n > most:
+			best, most = []string{v}, n
+		case n == most:
+			best = append(best, v)
+		}
+	}
+	return best
+}
+
 // suits returns how well a label's value suits a cluster: by its name, by what is selected together with it, and for not being used.
 func suits(c *lab.Cluster, key, value string, list []asked, environments map[string]bool, used map[string]bool) int {
 	score := 0
-	if strings.Contains(c.Name, strings.ToLower(value)) {
+	if hasWords(c.Name, value) {
 		score += 20
 	}
 	if !used[value] {
@@ -257,9 +270,9 @@ func (t target) environment(known []string) string {
 		}
 	}
 	for _, env := range known {
-		if strings.Contains(t.name, env) {
+		if hasWords(t.name, env) {
 			return env
 		}
 	}
-	return stage.FindString(t.name)
+	return stageOf(t.name)
 }

@@ -230,18 +230,16 @@ func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[st
 			}
 			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
 			entries, _ := fs.ReadDir(r.Tree.FS, cmp.Or(dir, "."))
-			best := ""
-			for _, e := range slices.Backward(entries) {
+			var fit []string
+			for _, e := range entries {
 				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
 				info, err := fs.Stat(r.Tree.FS, path.Join(dir, e.Name(), after))
-				if !fits || err != nil || !info.IsDir() {
-					continue
-				}
-				if best == "" || rankOf(value, r.Cluster) >= rankOf(best, r.Cluster) {
-					best = value
+				if fits && err == nil && info.IsDir() {
+					fit = append(fit, value)
 				}
 			}
-			if best != "" {
+			if len(fit) > 0 {
+				best := d.choose(Choice{About: "annotation " + u.Name + " of cluster " + c.Name, At: u.At, Of: highest(fit, func(value string) int { return rankOf(value, r.Cluster) })})
 				c.Metadata, found[u.Name] = with(c.Metadata, u.Name, best), true
 				d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
 			}
@@ -251,10 +249,10 @@ func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[st
 
 // rankOf returns how well a folder's name matches a cluster.
 func rankOf(folder, cluster string) int {
-	switch stage := stage.FindString(cluster); {
+	switch stage := stageOf(cluster); {
 	case folder == cluster:
 		return 3
-	case stage != "" && strings.HasPrefix(folder, stage), folder != "" && strings.Contains(cluster, folder):
+	case stage != "" && stageOf(folder) == stage, hasWords(cluster, folder):
 		return 2
 	case folder == "base" || folder == "components":
 		return 0

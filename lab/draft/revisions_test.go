@@ -122,7 +122,7 @@ func drafted(t *testing.T, dir string, repositories ...lab.Repository) (*draft.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := draft.New("test", mounted)
+	d, err := draft.New("test", mounted, draft.Wishes{})
 	if err != nil {
 		t.Fatal(err)
 	}

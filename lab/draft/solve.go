@@ -16,49 +16,57 @@ type answer struct {
 	values map[string]string
 	fits   int // readers that find what they read
 	weight int // of what they find
+
+	keys      []string // in the order of their first use
+	at        map[string]use
+	addresses map[string]bool
+	lost      map[string]bool // addresses of which nothing is found
 }
 
 // widest is how many answers are kept while one reader after another is considered.
 const widest = 64
 
-// solve sets the annotations with addresses and folders of repositories, so that as many as possible of the paths in which they are exist. It returns the keys that it is
-// about; what it cannot find out is open.
-func (d *drafting) solve(all []use) map[string]bool {
+// answered finds the addresses and folders of repositories that annotations have, so that as many as possible of the paths in which they are exist.
+func (d *drafting) answered() answer {
 	d.trees = map[string]*tree{} // of the documents so far
-	at, addresses := map[string]use{}, map[string]bool{}
-	var keys []string
-	for _, u := range all {
-		if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
-			continue
-		}
-		if _, known := at[u.key]; !known {
-			at[u.key], keys = u, append(keys, u.key)
-		}
-		addresses[u.key] = addresses[u.key] || u.field == "repoURL"
-	}
+	of := answer{at: map[string]use{}, addresses: map[string]bool{}, lost: map[string]bool{}}
 	var list []reader
 	for _, doc := range d.docs {
+		for _, u := range doc.uses {
+			if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
+				continue
+			}
+			if _, known := of.at[u.key]; !known {
+				of.at[u.key], of.keys = u, append(of.keys, u.key)
+			}
+			of.addresses[u.key] = of.addresses[u.key] || u.field == "repoURL"
+		}
 		if doc.set != nil {
 			list = append(list, doc.readers()...)
 		}
 	}
-	best := d.best(keys, addresses, list)
-	about := map[string]bool{}
-	for _, key := range keys {
-		value, found := best.values[key]
-		switch about[key] = true; {
-		case found && addresses[key] && d.finds(key, best, keys, list):
-			d.give(at[key], value)
-		case found && !addresses[key]:
-			d.give(at[key], value)
+	best := d.best(of.keys, of.addresses, list)
+	of.values, of.fits, of.weight = best.values, best.fits, best.weight
+	for key := range of.addresses {
+		of.lost[key] = of.addresses[key] && !d.finds(key, best, of.keys, list)
+	}
+	return of
+}
+
+// solve sets the annotations with addresses and folders. What is not found is open.
+func (d *drafting) solve() {
+	for _, key := range d.answer.keys {
+		value, found := d.answer.values[key]
+		switch u := d.answer.at[key]; {
+		case d.answer.lost[key]:
+			d.Without = append(d.Without, Left{At: u.at, Why: "reads a repository that was not given, add --from: " + key})
+			d.open(u)
+		case found:
+			d.give(u, value)
 		default:
-			if addresses[key] {
-				d.Without = append(d.Without, Left{At: at[key].at, Why: "reads a repository that was not given: add --from"})
-			}
-			d.open(at[key])
+			d.open(u)
 		}
 	}
-	return about
 }
 
 // best returns the answer with which most readers find what they read, of those the one that finds most.
@@ -139,13 +147,27 @@ func (d *drafting) unknowns(r reader, keys []string) int {
 
 // at returns the repository that a reader reads, or nil.
 func (d *drafting) at(r reader, a answer, keys []string) *lab.Repository {
-	address := r.address
-	for _, key := range keys {
-		if value, known := a.values[key]; known {
+	return d.repositoryOf(r.address, answer{values: a.values, keys: keys})
+}
+
+// repositoryAt returns the repository of an address in a template, which an annotation may contain. An unknown address is that of the only repository, if there is one.
+func (d *drafting) repositoryAt(address string) *lab.Repository {
+	return d.repositoryOf(address, d.answer)
+}
+
+func (d *drafting) repositoryOf(address string, a answer) *lab.Repository {
+	for _, key := range a.keys {
+		if value, known := a.values[key]; known && !a.lost[key] && strings.Contains(address, key) {
 			address = reference(key).ReplaceAllLiteralString(address, value)
 		}
 	}
-	return d.repositoryAt(address)
+	if r, ok := d.inputs().Mounted(address); ok {
+		return r
+	}
+	if strings.Contains(address, "{{") && len(d.estate.Repositories) == 1 {
+		return &d.estate.Repositories[0]
+	}
+	return nil
 }
 
 // extended returns an answer with values for the further keys of a reader.

@@ -92,6 +92,15 @@ func (d *drafting) registeredComment(cluster string, label bool) func(string) st
 				return Found + ": " + t.at.String()
 			}
 		}
+		what := "annotation "
+		if label {
+			what = "label "
+		}
+		for _, c := range d.Choices {
+			if c.About == what+name+" of cluster "+cluster {
+				return comment(name) + ", one of " + strings.Join(c.Of, ", ")
+			}
+		}
 		return comment(name)
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,13 +23,45 @@ func (u *UI) Ask(ctx context.Context, question string, loses []string) (bool, er
 
 // Confirm asks a yes-no question below the lines that it is about. Without a terminal, the answer is no.
 func (u *UI) Confirm(ctx context.Context, question string, lines []string) (bool, error) {
-	if u.opts.JSON || u.opts.In == nil {
+	if !u.Asks() {
 		return false, nil
 	}
 	for _, line := range lines {
 		u.Println(line)
 	}
 	u.Println(question + " yes or no:")
+	line, err := u.answer(ctx)
+	return strings.EqualFold(line, "yes"), err
+}
+
+// Asks reports whether a question can be answered.
+func (u *UI) Asks() bool { return !u.opts.JSON && u.opts.In != nil }
+
+// Choose asks for one of several, by number or as it is. An empty line is the first.
+func (u *UI) Choose(ctx context.Context, question string, of []string) (string, error) {
+	u.Println(question)
+	for i, one := range of {
+		u.Println(fmt.Sprintf("  %d  %s", i+1, one))
+	}
+	for {
+		u.Println("number, or enter for the first:")
+		line, err := u.answer(ctx)
+		n, number := strconv.Atoi(line)
+		switch {
+		case err != nil:
+			return "", err
+		case line == "":
+			return of[0], nil
+		case slices.Contains(of, line):
+			return line, nil
+		case number == nil && n > 0 && n <= len(of):
+			return of[n-1], nil
+		}
+	}
+}
+
+// answer reads a line. At the end of the input, it is empty.
+func (u *UI) answer(ctx context.Context) (string, error) {
 	answer := make(chan string, 1)
 	go func() { // a read cannot be cancelled; it ends with the process
 		line, _ := bufio.NewReader(u.opts.In).ReadString('\n')
@@ -34,9 +69,9 @@ func (u *UI) Confirm(ctx context.Context, question string, lines []string) (bool
 	}()
 	select {
 	case line := <-answer:
-		return strings.EqualFold(line, "yes"), nil
+		return line, nil
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 }
 

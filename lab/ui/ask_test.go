@@ -34,3 +34,13 @@ func TestAsk(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestChoose(t *testing.T) {
+	for in, want := range map[string]string{"\n": "gold", "2\n": "silver", "silver\n": "silver", "": "gold"} {
+		var err bytes.Buffer
+		got, failed := New(Options{Err: &err, In: strings.NewReader(in)}).Choose(t.Context(), "which?", []string{"gold", "silver"})
+		if got != want || failed != nil || err.String() != "which?\n  1  gold\n  2  silver\nnumber, or enter for the first:\n" {
+			t.Errorf("%q: %s, %v, %q", in, got, failed, err.String())
+		}
+	}
+}

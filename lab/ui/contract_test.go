@@ -160,7 +160,7 @@ func contract() map[string]any {
 				{"annotation", "addons_repo_url", "https://github.com/acme/gitops", "found", "../gitops/bootstrap/addons.yaml:18:18"},
 				{"annotation", "owner", "lab-open-owner", "open", "../gitops/addons/quota.yaml:17:38"},
 			},
-			Addons: []DraftAddon{{"quota", true, "", "../gitops/addons/quota.yaml:1:1"}, {"cert-manager", false, "it comes from https://charts.jetstack.io", "../gitops/addons/cert-manager.yaml:1:1"}},
+			Addons:  []DraftAddon{{"quota", true, "", "../gitops/addons/quota.yaml:1:1"}, {"cert-manager", false, "it comes from https://charts.jetstack.io", "../gitops/addons/cert-manager.yaml:1:1"}},
 			Roots:   []string{"../gitops/bootstrap/addons.yaml:1:1"},
 			Choices: []DraftChoice{{"label tier of cluster dev", "gold", []string{"gold", "silver"}, "../gitops/addons/quota.yaml:9:12"}}, Open: openValues(),
 			Applications: []PlanApplication{{Name: "dev-quota", Cluster: "dev", Addon: "quota"}},
