@@ -157,7 +157,9 @@ func (d *drafting) onHubAlone() bool {
 
 // stages are words in names of environments, in the order of promotion.
 var stages = [][]string{
-	{"dev", "development", "sandbox", "lab"}, {"test", "testing", "qa", "int", "integration"}, {"staging", "stage", "stag", "stg", "uat", "pre", "preprod"},
+	{"dev", "development", "sandbox", "lab"},
+	{"test", "testing", "qa", "int", "integration"},
+	{"staging", "stage", "stag", "stg", "uat", "pre", "preprod"},
 	{"prod", "production", "prd", "live"},
 }
 

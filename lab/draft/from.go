@@ -55,6 +55,11 @@ func Write(ctx context.Context, o Options) (*Draft, error) {
 			return nil, err
 		}
 		cloned = cloned || strings.HasPrefix(r.Dir, staged)
+		if abs, err := filepath.Abs(o.Root); err == nil && o.Root != "" { // as a path from here
+			if rel, err := filepath.Rel(filepath.FromSlash(r.Dir), abs); err == nil && filepath.IsLocal(rel) {
+				o.Root = filepath.ToSlash(rel)
+			}
+		}
 		repositories = append(repositories, r)
 	}
 	o.Progress("reading the repositories")
