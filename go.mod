@@ -60,6 +60,13 @@ require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
 	github.com/fluxcd/pkg/ssa v0.76.2
 	github.com/fluxcd/source-watcher/api/v2 v2.2.4
+	github.com/hashicorp/hcl/v2 v2.24.0
+	github.com/zclconf/go-cty v1.16.3
+)
+
+require (
+	github.com/agext/levenshtein v1.2.1 // indirect
+	github.com/apparentlymart/go-textseg/v15 v15.0.0 // indirect
 )
 
 require github.com/fluxcd/cli-utils v1.2.3 // indirect

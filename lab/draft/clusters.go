@@ -208,24 +208,70 @@ func rank(name string) int {
 func (d *drafting) switches() {
 	for _, s := range d.selectors() {
 		key, ok := strings.CutPrefix(s.key, enable)
-		if !ok || s.value != "true" && s.value != "" || slices.ContainsFunc(d.Addons, func(a Switch) bool { return a.Addon == strings.ReplaceAll(key, "_", "-") }) {
-			continue
+		name := strings.ReplaceAll(key, "_", "-")
+		if ok && (s.value == "true" || s.value == "") && !slices.ContainsFunc(d.Addons, func(a Switch) bool { return a.Addon == name }) {
+			d.Addons = append(d.Addons, Switch{Addon: name, On: true, At: s.at})
 		}
-		sw := Switch{Addon: strings.ReplaceAll(key, "_", "-"), On: true, At: s.at}
-		for i := range d.estate.Clusters {
-			c := &d.estate.Clusters[i]
-			c.Addons[sw.Addon] = d.hosts(c) && d.wants(c.Name, s.key)
+	}
+	d.flip()
+	for i := range d.Addons {
+		if elsewhere := d.elsewhere(lab.EnableLabel(d.Addons[i].Addon)); elsewhere != "" {
+			d.Addons[i].On, d.Addons[i].Why = false, "it comes from "+elsewhere
 		}
-		if elsewhere := d.elsewhere(s.key); elsewhere != "" {
-			sw.On, sw.Why = false, "it comes from "+elsewhere
+	}
+	d.flip()
+	off := func(label string) bool {
+		return slices.ContainsFunc(d.Addons, func(a Switch) bool { return !a.On && lab.EnableLabel(a.Addon) == label })
+	}
+	for i := range d.Addons {
+		needs := ""
+		works := slices.ContainsFunc(d.docs, func(doc *document) bool {
+			if doc.set == nil || !slices.Contains(doc.switches(), lab.EnableLabel(d.Addons[i].Addon)) {
+				return false
+			}
+			for _, label := range doc.switches() {
+				if off(label) {
+					needs = label
+				}
+			}
+			return len(d.applications(doc)) > 0
+		})
+		if d.Addons[i].On && !works && needs != "" {
+			d.Addons[i].On, d.Addons[i].Why = false, "its set needs "+needs+", too, which is off"
 		}
-		for i := range d.estate.Clusters {
-			c := &d.estate.Clusters[i]
-			if delete(c.Addons, sw.Addon); d.hosts(c) {
-				c.Addons[sw.Addon] = sw.On && d.wants(c.Name, s.key)
+	}
+	d.flip()
+	d.ofAddonsOff(off)
+}
+
+// flip sets the switches on the clusters.
+func (d *drafting) flip() {
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		for _, a := range d.Addons {
+			if d.hosts(c) {
+				c.Addons[a.Addon] = a.On && d.wants(c.Name, lab.EnableLabel(a.Addon))
 			}
 		}
-		d.Addons = append(d.Addons, sw)
+	}
+}
+
+// ofAddonsOff drops the open values that only sets of addons that are off read: what the bridge makes of an addon that is on counts then.
+func (d *drafting) ofAddonsOff(off func(label string) bool) {
+	def := d.environment(lab.DefaultEnvironment)
+	for id, k := range d.keys {
+		if k.How != Open || k.In != "" || slices.ContainsFunc(d.docs, func(doc *document) bool {
+			reads := slices.ContainsFunc(doc.uses, func(u use) bool { return u.key == k.Name && u.label == k.Label })
+			return reads && !slices.ContainsFunc(doc.switches(), off)
+		}) {
+			continue
+		}
+		delete(d.keys, id)
+		if k.Label {
+			delete(def.Labels, k.Name)
+		} else {
+			delete(def.Metadata, k.Name)
+		}
 	}
 }
 

@@ -110,8 +110,9 @@ type drafting struct {
 	invented               bool     // the spoke is not in the repositories
 	budget                 *render.Budget
 	types                  *field.Types
-	trees                  map[string]*tree    // by folder of the repository
-	terraform              map[string][]string // values that Terraform gives annotations
+	includes               map[folder]map[string]bool // files of kustomizations
+	trees                  map[string]*tree           // by folder of the repository
+	terraform              map[string][]string        // values that Terraform gives annotations
 }
 
 // scanned returns a drafting with the documents of repositories.
@@ -122,7 +123,7 @@ func scanned(name string, repositories []lab.Repository, wishes Wishes) (*drafti
 		key[r.Dir] = lab.RepositoryKey(r.URL)
 	}
 	slices.SortStableFunc(repositories, func(a, b lab.Repository) int { return cmp.Compare(key[a.Dir], key[b.Dir]) })
-	d := &drafting{wishes: wishes, budget: render.NewBudget(), types: field.New(), estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
+	d := &drafting{wishes: wishes, budget: render.NewBudget(), types: field.New(), terraform: map[string][]string{}, includes: map[folder]map[string]bool{}, estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
 	scanned := map[string]bool{}
 	for i := range d.estate.Repositories {
 		r := &d.estate.Repositories[i]
@@ -172,13 +173,13 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 		return d.fluxDraft(roots)
 	}
 	d.Namespace = d.engineNamespace()
-	d.follow()
+	d.reach()
 	if found := d.engineNamespace(); found != d.Namespace { // also of what charts and kustomizations contain
 		if d, err = scanned(name, repositories, wishes); err != nil {
 			return nil, err
 		}
 		d.Namespace = found
-		d.follow()
+		d.reach()
 	}
 	if more := d.addresses(); len(more) > len(repositories) {
 		return New(name, more, wishes)
@@ -186,7 +187,7 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "no_applications",
-			Message: "no ApplicationSet or Application in " + listed(repositories) + ", and no folder that Flux syncs to a cluster",
+			Message: "no ApplicationSet or Application in " + joinedDirs(repositories) + ", and no folder that Flux syncs to a cluster",
 			Cure:    "name the repository that contains them: lab init --from DIR NEW",
 		}
 	}
@@ -196,6 +197,20 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	d.switches()
 	d.namespaces()
 	return d.done(d.write()), nil
+}
+
+// reach follows what leads to others, without what nothing leads to: that has no say in the clusters and keys.
+func (d *drafting) reach() {
+	var beside []lab.Position
+	for d.follow(); len(d.Beside) > 0; d.follow() {
+		beside = append(beside, d.Beside...)
+		d.docs = slices.DeleteFunc(d.docs, func(doc *document) bool {
+			for ; doc.from != nil; doc = doc.from {
+			}
+			return slices.Contains(d.Beside, doc.at)
+		})
+	}
+	d.Beside = beside
 }
 
 // follow finds the clusters, keys and roots, which may depend on folders that no Application syncs.
@@ -256,7 +271,7 @@ func values(m map[string]*Key) func(func(Key) bool) {
 	}
 }
 
-func listed(repositories []lab.Repository) string {
+func joinedDirs(repositories []lab.Repository) string {
 	var list []string
 	for _, r := range repositories {
 		list = append(list, r.Dir)

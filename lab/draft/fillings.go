@@ -17,7 +17,7 @@ import (
 var nameTag = regexp.MustCompile(`\{\{-?\s*\.?(name|nameNormalized)\s*-?\}\}`)
 
 // common are folders beside those of clusters, or of values of a label.
-var common = []string{"_template", "all", "base", "bases", "common", "components", "default", "global", "shared", "template", "templates"}
+var common = []string{"_template", "all", "base", "bases", "clusters", "common", "components", "default", "environments", "global", "shared", "template", "templates"}
 
 // fillings returns the texts for which a path exists with them in place of a reference, which ref finds. A further reference or pattern in it may be anything.
 func fillings(fsys fs.FS, name string, ref *regexp.Regexp) []string {
@@ -67,16 +67,13 @@ func (d *drafting) named() []string {
 		if hasKey(generators, "elements") && hasKey(generators, "name") {
 			continue
 		}
-		read := generated(doc.node)
-		if !hasKey(generators, "files") { // which may contain names, too
-			read = append(read, doc.set.Spec.Template.Spec.All()...)
-		}
-		for _, s := range read {
-			r := d.repositoryAt(s.RepoURL)
-			if r == nil || s.Chart != "" {
+		files := hasKey(generators, "files") // which may contain names, too
+		for _, read := range doc.readers() {
+			r := d.repositoryAt(read.address)
+			if r == nil || files && !read.generated {
 				continue
 			}
-			for _, name := range fillings(r.FS, s.Path, nameTag) {
+			for _, name := range fillings(r.FS, read.text, nameTag) {
 				if len(validation.IsDNS1123Label(name)) == 0 && !slices.Contains(names, name) {
 					names = append(names, name)
 				}
@@ -86,11 +83,11 @@ func (d *drafting) named() []string {
 	return names
 }
 
-// fill sets a label that is part of a path to values for which the path exists, each on the cluster that it suits best, and reports whether there are any.
-func (d *drafting) fill(u use) bool {
+// fit returns the values of a label in a path for which the path exists.
+func (d *drafting) fit(u use) []string {
 	r := d.repositoryAt(u.beside)
 	if r == nil || u.field != "path" && u.field != "valueFiles" {
-		return false
+		return nil
 	}
 	text := u.text
 	if _, rest, ok := strings.Cut(text, "/"); u.field == "valueFiles" && strings.HasPrefix(text, "$") && ok {
@@ -98,7 +95,12 @@ func (d *drafting) fill(u use) bool {
 	} else if u.field == "valueFiles" && !strings.HasPrefix(text, "/") {
 		text = path.Join(u.dir, text)
 	}
-	values := slices.DeleteFunc(fillings(r.FS, text, referenceOf("labels", u.key)), func(v string) bool { return len(validation.IsValidLabelValue(v)) > 0 })
+	return slices.DeleteFunc(fillings(r.FS, text, referenceOf("labels", u.key)), func(v string) bool { return len(validation.IsValidLabelValue(v)) > 0 })
+}
+
+// fill sets a label that is part of a path to values for which the path exists, each on the cluster that it suits best, and reports whether there are any.
+func (d *drafting) fill(u use) bool {
+	values := d.fit(u)
 	if len(values) == 0 {
 		return false
 	}

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -33,10 +34,8 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 		d.remotes = d.remoteClusters(roots[0])
 	}
 	d.fluxClusters(roots)
-	seeds, err := d.seeds(roots)
-	if err != nil {
-		return nil, err
-	}
+	seeds, l := d.seeds(roots)
+	d.Beside = append(d.Beside, d.flux.Unreached(d.reaches(roots, l))...)
 	out := d.estateFiles()
 	for name, text := range seeds {
 		out[name] = text
@@ -57,6 +56,45 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 		out[name] = text
 	}
 	return d.done(out.fs()), nil
+}
+
+// reaches returns a function that reports whether the roots lead to a file, also at another revision, or a kustomization patches with it.
+func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bool {
+	files, folders := map[string]bool{}, []string{} // folders of what cannot be built
+	for _, left := range d.unbuilt {
+		files[left.At.File] = true
+	}
+	for _, r := range roots {
+		files[r.At.File] = true
+		x := d.expand(r, l)
+		for _, app := range slices.Concat(x.Roots, x.Applications) {
+			files[app.At.File] = true
+			for _, o := range app.Objects {
+				files[o.File] = true
+			}
+			for _, r := range d.estate.Repositories {
+				if len(app.Objects) == 0 {
+					folders = append(folders, path.Join(r.Dir, app.Path)+"/")
+				}
+			}
+		}
+	}
+	for _, k := range d.kustomizations {
+		for _, name := range listed(k, "patches", "patchesStrategicMerge") {
+			files[path.Join(k.repo.Dir, name)] = true
+		}
+	}
+	for file := range maps.Clone(files) {
+		for _, r := range d.estate.Repositories {
+			if rest, of := strings.CutPrefix(file, r.Dir+"@"); of {
+				_, name, _ := strings.Cut(rest, "/")
+				files[path.Join(r.Dir, name)] = true
+			}
+		}
+	}
+	return func(file string) bool {
+		return files[file] || slices.ContainsFunc(folders, func(dir string) bool { return strings.HasPrefix(file, dir) })
+	}
 }
 
 // fluxClusters adds a cluster for each root. A lone one is the hub; of several, the one so named, or an additional one.

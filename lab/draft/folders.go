@@ -89,7 +89,10 @@ func (d *drafting) reached(k folder, includes map[folder][]string, seen map[stri
 }
 
 // included returns the local folders and files that a kustomization includes.
-func included(k folder) []string {
+func included(k folder) []string { return listed(k, "resources", "bases", "components") }
+
+// listed returns the local folders and files in fields of a kustomization.
+func listed(k folder, fields ...string) []string {
 	data, err := fs.ReadFile(k.repo.FS, k.file)
 	if err != nil {
 		return nil // reported when it is rendered
@@ -97,10 +100,10 @@ func included(k folder) []string {
 	docs, _ := strict.Parse(k.file, data)
 	var list []string
 	for _, doc := range docs {
-		for _, field := range []string{"resources", "bases", "components"} {
+		for _, field := range fields {
 			if n := strict.Get(doc, field); n != nil {
 				for _, entry := range n.Content {
-					if name := path.Join(k.dir, entry.Value); fs.ValidPath(name) {
+					if name := path.Join(k.dir, cmp.Or(strict.Text(entry, "path"), entry.Value)); fs.ValidPath(name) {
 						list = append(list, name)
 					}
 				}

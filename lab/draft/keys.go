@@ -179,6 +179,9 @@ func (d *drafting) labelSelected(u use) {
 		c := &d.estate.Clusters[i]
 		if _, has := d.registered(*c).Labels[u.key]; selected[c.Name] && !has {
 			k := Key{Name: u.key, Label: true, Value: fill.Text.Placeholder(u.key), How: Open, At: u.at}
+			if values := d.fit(u); len(values) > 0 {
+				k.Value, k.How = d.choose(Choice{About: labelOf(u.key, c.Name), Of: values, At: u.at}), Found
+			}
 			c.Labels = with(c.Labels, u.key, k.Value)
 			d.note(k)
 		}

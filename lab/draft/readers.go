@@ -16,6 +16,7 @@ import (
 type reader struct {
 	address, text string
 	must          bool // nothing works without it
+	generated     bool // by a generator, which makes of it what there is
 	doc           *document
 	at            lab.Position
 }
@@ -45,20 +46,20 @@ func (doc *document) readers() []reader {
 // readersAt returns what a source or a Git generator reads. Refs are the addresses of named sources.
 func (doc *document) readersAt(n *yaml.Node, address string, refs map[string]string) []reader {
 	var list []reader
-	add := func(address, text string, at *yaml.Node, must bool) {
+	add := func(address, text string, at *yaml.Node, must, generated bool) {
 		if at != nil && text != "" {
-			list = append(list, reader{address, text, must, doc, strict.Position(doc.set.File, at)})
+			list = append(list, reader{address, text, must, generated, doc, strict.Position(doc.set.File, at)})
 		}
 	}
 	dir := strict.Text(n, "path")
 	if strict.Get(n, "chart") == nil {
-		add(address, dir, strict.Get(n, "path"), true)
+		add(address, dir, strict.Get(n, "path"), true, false)
 	}
 	for _, field := range []string{"directories", "files"} {
 		if paths := strict.Get(n, field); paths != nil {
 			for _, p := range paths.Content {
 				if strict.Text(p, "exclude") != "true" {
-					add(address, strict.Text(p, "path"), strict.Get(p, "path"), true)
+					add(address, strict.Text(p, "path"), strict.Get(p, "path"), true, true)
 				}
 			}
 		}
@@ -68,11 +69,11 @@ func (doc *document) readersAt(n *yaml.Node, address string, refs map[string]str
 			ref, rest, _ := strings.Cut(f.Value, "/")
 			switch {
 			case strings.HasPrefix(ref, "$"):
-				add(refs[ref], rest, f, false)
+				add(refs[ref], rest, f, false, false)
 			case strings.HasPrefix(f.Value, "/"):
-				add(address, f.Value[1:], f, false)
+				add(address, f.Value[1:], f, false, false)
 			case dir != "":
-				add(address, dir+"/"+f.Value, f, false)
+				add(address, dir+"/"+f.Value, f, false, false)
 			}
 		}
 	}
@@ -180,13 +181,16 @@ func (d *drafting) tree(r *lab.Repository) *tree {
 	return t
 }
 
-// holding counts the documents below a folder, except in the folder of one.
+// holding counts the documents below a folder, except in the folder of one. Stacks side by side, which have the same documents, count as one.
 func (d *drafting) holding(r *lab.Repository, dir string, but *document) int {
-	n := 0
+	titles := map[string]bool{}
 	for _, doc := range d.docs {
 		if doc.repo.Dir == r.Dir && doc != but && path.Dir(doc.file) != path.Dir(but.file) && (dir == "." || strings.HasPrefix(doc.file, dir+"/")) {
-			n++
+			if titles[doc.title()] && doc.from == nil {
+				return 1
+			}
+			titles[doc.title()] = true
 		}
 	}
-	return n
+	return len(titles)
 }

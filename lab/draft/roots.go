@@ -73,7 +73,7 @@ func (d *drafting) roots() {
 		}
 		creates := doc.creates(leads[doc])
 		if i := slices.IndexFunc(creates, func(title string) bool { return created[title].File != "" }); i >= 0 {
-			d.another(created[creates[i]], Left{At: doc.at, Why: "another root creates the same, as for another Argo CD: --root FILE takes this one"})
+			d.another(created[creates[i]], Left{At: doc.at, Why: "another root creates the same: --root FILE takes this one"})
 			continue
 		}
 		if d.wishes.Root == "" && d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
@@ -83,7 +83,7 @@ func (d *drafting) roots() {
 		deploys := d.deploys(leads[doc])
 		again := slices.DeleteFunc(slices.Clone(deploys), func(what string) bool { return deployed[what].File == "" })
 		if len(again) > len(deploys)/2 {
-			d.another(deployed[again[0]], Left{At: doc.at, Why: "another root deploys the same, as for another Argo CD: --root FILE takes this one"})
+			d.another(deployed[again[0]], Left{At: doc.at, Why: "another root deploys the same: --root FILE takes this one"})
 			continue
 		}
 		for _, title := range creates {
@@ -183,8 +183,9 @@ func (d *drafting) below(app *appset.Template) []*document {
 		if !ok || source.Chart != "" || source.Path == "" {
 			continue
 		}
+		kustomized := d.includedIn(r, source)
 		for _, to := range d.docs {
-			if to.from == nil && to.repo.Dir == r.Dir && takes(source, to.file) {
+			if to.from == nil && to.repo.Dir == r.Dir && takes(source, to.file) && (kustomized == nil || kustomized[to.file]) {
 				list = append(list, to)
 			}
 		}
@@ -192,13 +193,32 @@ func (d *drafting) below(app *appset.Template) []*document {
 	return list
 }
 
+// includedIn returns the files that the kustomization of a source includes, or nil if it has none.
+func (d *drafting) includedIn(r *lab.Repository, source appset.Source) map[string]bool {
+	i := slices.IndexFunc(d.kustomizations, func(k folder) bool { return k.repo.Dir == r.Dir && k.dir == path.Clean(source.Path) })
+	if i < 0 || source.Directory != nil || source.Helm != nil {
+		return nil
+	}
+	k := d.kustomizations[i]
+	if d.includes[k] == nil {
+		all := map[folder][]string{}
+		for _, other := range d.kustomizations {
+			if other.repo == k.repo {
+				all[other] = included(other)
+			}
+		}
+		d.includes[k] = map[string]bool{}
+		d.reached(k, all, d.includes[k])
+	}
+	return d.includes[k]
+}
+
 // leadsOn reports whether an Application syncs documents, or may generate some, on the hub.
 func (d *drafting) leadsOn(app *appset.Template) bool {
 	return len(d.below(app)) > 0 || estate.ToHub(d.estate, app) && app.Spec.Destination.Namespace == estate.NamespaceOf(d.estate)
 }
 
-// takes reports whether a source includes a file. Charts and kustomizations count as including all files of their
-// folder.
+// takes reports whether a source includes a file. Charts count as including all files of their folder.
 func takes(source appset.Source, file string) bool {
 	switch {
 	case source.Directory != nil:

@@ -15,6 +15,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/draft/terraform"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -66,6 +67,7 @@ var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules
 // scan finds the documents of a repository. Invalid YAML is ignored as a template.
 func (d *drafting) scan(r *lab.Repository) error {
 	looked := 0
+	texts := map[string][]string{} // Terraform's files by folder
 	err := fs.WalkDir(r.FS, ".", func(file string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -80,6 +82,9 @@ func (d *drafting) scan(r *lab.Repository) error {
 			return nil
 		case e.Type().IsRegular() && slices.Contains(render.Kustomizations, e.Name()):
 			d.kustomizations = append(d.kustomizations, folder{r, path.Dir(file), file})
+			return nil
+		case e.Type().IsRegular() && terraform.Is(file):
+			texts[path.Dir(file)] = append(texts[path.Dir(file)], file)
 			return nil
 		case !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
 			return nil
@@ -100,6 +105,11 @@ func (d *drafting) scan(r *lab.Repository) error {
 		}
 		return nil
 	})
+	for _, files := range texts {
+		for name, list := range terraform.Texts(r.FS, files) {
+			d.terraform[name] = append(d.terraform[name], list...)
+		}
+	}
 	return err
 }
 
@@ -173,6 +183,9 @@ const enable = "enable_"
 
 // switches returns the labels in the selectors of a set that enable addons.
 func (doc *document) switches() []string {
+	if doc.set == nil {
+		return nil
+	}
 	var list []string
 	for _, s := range doc.set.Selectors() {
 		for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {

@@ -66,8 +66,8 @@ func (s *seed) read(k fluxset.ReadKey, kind fill.Type) {
 	s.keys[i].kind, s.keys[i].Text = cmp.Or(s.keys[i].kind, kind), s.keys[i].Text || k.Text
 }
 
-// seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing.
-func (d *drafting) seeds(roots []fluxroot.Root) (files, error) {
+// seeds returns the addon's files, for all clusters with a root, or nil if nothing is missing, and what the repositories lack.
+func (d *drafting) seeds(roots []fluxroot.Root) (files, *lacks) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
 		if slices.ContainsFunc(roots, func(r fluxroot.Root) bool { return r.Cluster == c.Name }) {
@@ -116,7 +116,7 @@ func (d *drafting) seeds(roots []fluxroot.Root) (files, error) {
 			c.Addons[addon] = true
 		}
 	}
-	return out, nil
+	return out, l
 }
 
 // seed adds the addon with what a remote cluster lacks, or Flux's if remote is empty. It reports whether there is anything.

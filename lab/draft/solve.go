@@ -47,6 +47,11 @@ func (d *drafting) answered() answer {
 	}
 	best := d.best(of.keys, of.addresses, list)
 	of.values, of.fits, of.weight = best.values, best.fits, best.weight
+	for i := range d.Choices {
+		if key, is := strings.CutPrefix(d.Choices[i].About, "annotation "); is && d.Choices[i].At.File == "" {
+			d.Choices[i].At = of.at[key].at
+		}
+	}
 	for key := range of.addresses {
 		of.lost[key] = of.addresses[key] && !d.finds(key, best, of.keys, list)
 	}
@@ -100,7 +105,7 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 		for j := range more {
 			more[j].fits, more[j].weight = 0, 0
 			for _, r := range list[:i+1] {
-				fits, weight := d.fit(r, more[j], keys)
+				fits, weight := d.finding(r, more[j], keys)
 				more[j].fits, more[j].weight = more[j].fits+fits, more[j].weight+weight
 			}
 		}
@@ -110,7 +115,26 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 		})
 		beam = more[:min(len(more), widest)]
 	}
-	return beam[0]
+	return d.chosen(beam, keys, addresses)
+}
+
+// chosen returns the first answer, or one that is as good but for another folder.
+func (d *drafting) chosen(beam []answer, keys []string, addresses map[string]bool) answer {
+	best := beam[0]
+	for _, key := range keys {
+		c := Choice{About: "annotation " + key, Of: []string{best.values[key]}}
+		for _, a := range beam[1:] {
+			other := joined(best.values, map[string]string{key: a.values[key]})
+			if !addresses[key] && a.fits == best.fits && a.weight == best.weight && d.defaulted(a) == d.defaulted(best) && maps.Equal(other, a.values) && a.values[key] != best.values[key] {
+				c.Of = append(c.Of, a.values[key])
+			}
+		}
+		if _, known := best.values[key]; known && len(c.Of) > 1 {
+			took := d.choose(c)
+			best = beam[slices.IndexFunc(beam, func(a answer) bool { return maps.Equal(a.values, joined(best.values, map[string]string{key: took})) })]
+		}
+	}
+	return best
 }
 
 func sortedPairs(m map[string]string) []string {
@@ -198,8 +222,8 @@ func (d *drafting) extended(a answer, r reader, keys []string) []answer {
 	return list
 }
 
-// fit returns how well a reader finds what it reads, and the weight of that: the deepest folder with the most documents.
-func (d *drafting) fit(r reader, a answer, keys []string) (fits, weight int) {
+// finding returns how well a reader finds what it reads, and the weight of that: the deepest folder with the most documents.
+func (d *drafting) finding(r reader, a answer, keys []string) (fits, weight int) {
 	repo := d.at(r, a, keys)
 	segs, part := segments(r.text, keys)
 	var text strings.Builder
@@ -242,7 +266,7 @@ func (d *drafting) finds(key string, a answer, keys []string, list []reader) boo
 			continue
 		}
 		says = true
-		if fits, _ := d.fit(r, a, keys); fits > 0 {
+		if fits, _ := d.finding(r, a, keys); fits > 0 {
 			return true
 		}
 	}

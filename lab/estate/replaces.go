@@ -17,7 +17,7 @@ import (
 // replacesEngine is why an Application that replaces lab's engine is left out.
 const replacesEngine = "it would replace the lab's engine"
 
-var engineCharts = []string{"argo-cd", "flux2"}
+var engineCharts = []string{"argo-cd"} // Flux replaces nothing of Argo CD
 
 // replaces reports whether an Application installs an engine on the hub: its chart, directly or as a dependency, or its manifests. One whose folder also has other
 // Applications does not count, as they would be left out with it.

@@ -71,6 +71,18 @@ func (s *Candidates) Free(name string) string {
 	return name
 }
 
+// Unreached returns the Kustomizations and HelmReleases in files that are not reached.
+func (s *Candidates) Unreached(reached func(file string) bool) []lab.Position {
+	var list []lab.Position
+	for _, o := range slices.Concat(s.kustomizations, s.releases) {
+		complete := strict.Get(o.node, "spec", "sourceRef") != nil || strict.Get(o.node, "spec", "chart", "spec", "sourceRef") != nil || strict.Get(o.node, "spec", "chartRef") != nil
+		if complete && !reached(o.at.File) {
+			list = append(list, o.at)
+		}
+	}
+	return list
+}
+
 // Root is a folder that Flux syncs to a cluster.
 type Root struct {
 	Cluster    string // set by the caller
