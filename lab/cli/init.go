@@ -92,7 +92,7 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 		for _, a := range est.Applications {
 			res.Draft.Applications = append(res.Draft.Applications, ui.PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 		}
-		if len(est.Applications)+len(d.Addons) == 0 {
+		if len(est.Applications)+len(d.Addons) == 0 && !d.Objects {
 			invalid = &lab.Error{
 				Exit: lab.ExitInvalid, Code: "no_applications", Message: "the estate deploys nothing: no Application is in what its roots lead to",
 				Cure: "name the repository that contains them, too: lab init --from DIR --from DIR NEW",

@@ -6,12 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate/mount"
-	"homelab/lab/strict"
 )
 
 // reads are the folders that documents read at an address.
@@ -85,26 +82,10 @@ func (d *drafting) sourcesOf(doc *document) []appset.Source {
 	if len(list) == 0 {
 		list = doc.set.Spec.Template.Spec.All()
 	}
-	return append(list, generated(doc.node)...)
-}
-
-// generated returns the folders and files that Git generators read.
-func generated(n *yaml.Node) []appset.Source {
-	var list []appset.Source
-	if git := strict.Get(n, "git"); git != nil {
-		for _, field := range []string{"directories", "files"} {
-			if paths := strict.Get(git, field); paths != nil {
-				for _, p := range paths.Content {
-					if strict.Text(p, "exclude") == "true" {
-						continue
-					}
-					list = append(list, appset.Source{RepoURL: strict.Text(git, "repoURL"), Path: strict.Text(p, "path")})
-				}
-			}
+	for _, r := range doc.readers() {
+		if r.generated {
+			list = append(list, appset.Source{RepoURL: r.address, Path: r.text})
 		}
-	}
-	for _, c := range n.Content {
-		list = append(list, generated(c)...)
 	}
 	return list
 }

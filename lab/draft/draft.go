@@ -60,6 +60,8 @@ type Draft struct {
 
 	Without []Left // objects that the draft leaves out, labels that no cluster has
 	Choices []Choice
+
+	Objects bool // roots of Flux apply more than themselves
 }
 
 // Choice is one of several that fit equally well.

@@ -71,9 +71,10 @@ func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bo
 			files[app.At.File] = true
 			for _, o := range app.Objects {
 				files[o.File] = true
+				d.Objects = d.Objects || o.File != r.At.File && o.File != app.At.File
 			}
 			for _, r := range d.estate.Repositories {
-				if len(app.Objects) == 0 {
+				if len(app.Objects) == 0 && app.Path != "" { // not of the estate
 					folders = append(folders, path.Join(r.Dir, app.Path)+"/")
 				}
 			}

@@ -81,18 +81,18 @@ func (u *UI) Initialized(res InitResult, next string) error {
 // rows summarises a draft on one screen.
 func (d DraftInfo) rows() [][]string {
 	var rows [][]string
-	add := func(what string, names []string, more string) {
+	add := func(what string, names []string) {
 		if len(names) > 0 {
-			rows = append(rows, []string{what, strconv.Itoa(len(names)), Some(names) + more})
+			rows = append(rows, []string{what, strconv.Itoa(len(names)), Some(names)})
 		}
 	}
 	var repositories, off, found, open, choices []string
 	for _, r := range d.Repositories {
 		repositories = append(repositories, r.URL)
 	}
-	add("repositories", repositories, "")
-	add("clusters", d.Clusters, "")
-	add("roots", d.Roots, "")
+	add("repositories", repositories)
+	add("clusters", d.Clusters)
+	add("roots", d.Roots)
 	addons := grouped{}
 	for _, a := range d.Addons {
 		if a.On {
@@ -101,10 +101,8 @@ func (d DraftInfo) rows() [][]string {
 			addons.add(a.Why, a.Addon)
 		}
 	}
-	add("addons on", off, "")
-	for _, why := range addons.order() {
-		add("addons off", addons[why], ": "+why)
-	}
+	add("addons on", off)
+	rows = append(rows, addons.rows("addons off")...)
 	var names []string
 	left, apart := grouped{}, grouped{}
 	for _, a := range d.Applications {
@@ -114,15 +112,13 @@ func (d DraftInfo) rows() [][]string {
 			apart.add(a.LeftOut, a.Name)
 		}
 	}
-	if add("applications", names, ""); len(names) == 0 {
+	if add("applications", names); len(names) == 0 {
 		rows = append(rows, []string{"applications", "0", "none"})
 	}
-	for _, why := range apart.order() {
-		add("not waited for", apart[why], ": "+why)
-	}
+	rows = append(rows, apart.rows("not waited for")...)
 	for _, k := range d.Keys {
 		if k.How == "found" {
-			found = append(found, k.Kind+" "+k.Key)
+			found = append(found, strings.TrimSpace(k.Kind+" "+k.Key))
 		}
 	}
 	for _, v := range d.Open {
@@ -130,26 +126,22 @@ func (d DraftInfo) rows() [][]string {
 			open = append(open, v.Key)
 		}
 	}
-	add("found", found, "")
-	add("open", open, "")
+	add("found", found)
+	add("open", open)
 	for _, c := range d.Choices {
 		choices = append(choices, c.About+" is "+c.Took)
 	}
-	add("choices", choices, "")
+	add("choices", choices)
 	for _, o := range d.Without {
 		left.add(o.Why, o.At)
 	}
 	for _, at := range d.Beside {
 		left.add("nothing leads to it", at)
 	}
-	for i, why := range left.order() {
-		if i == few {
-			rows = append(rows, []string{"left out", strconv.Itoa(left.count(left.order()[few:])), "for other reasons"})
-			break
-		}
-		rows = append(rows, []string{"left out", strconv.Itoa(len(left[why])), why})
+	for why := range left {
+		left[why] = slices.Repeat([]string{""}, len(left[why])) // only their number
 	}
-	return rows
+	return append(rows, left.rows("left out")...)
 }
 
 // grouped has names by reason.
@@ -166,10 +158,24 @@ func (g grouped) order() []string {
 	return slices.SortedFunc(maps.Keys(g), func(a, b string) int { return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), cmp.Compare(a, b)) })
 }
 
-func (g grouped) count(reasons []string) int {
-	n := 0
-	for _, why := range reasons {
-		n += len(g[why])
+// rows has the most frequent reasons with their names, and counts the others.
+func (g grouped) rows(what string) [][]string {
+	const most = 5
+	var rows [][]string
+	others := 0
+	for i, why := range g.order() {
+		names := g[why]
+		switch {
+		case i >= most:
+			others += len(names)
+		case names[0] == "":
+			rows = append(rows, []string{what, strconv.Itoa(len(names)), why})
+		default:
+			rows = append(rows, []string{what, strconv.Itoa(len(names)), Some(names) + ": " + why})
+		}
 	}
-	return n
+	if others > 0 {
+		rows = append(rows, []string{what, strconv.Itoa(others), "for " + Count(len(g)-most, "other reason")})
+	}
+	return rows
 }
