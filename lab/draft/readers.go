@@ -18,7 +18,10 @@ type reader struct {
 	must          bool // nothing works without it
 	generated     bool // by a generator, which makes of it what there is
 	doc           *document
-	at            lab.Position
+
+	segs []segment // of text
+	part bool      // that text goes on, unknown
+	n    int       // of readers with the same text and address
 }
 
 // readers returns what a set reads in its sources and Git generators.
@@ -48,7 +51,7 @@ func (doc *document) readersAt(n *yaml.Node, address string, refs map[string]str
 	var list []reader
 	add := func(address, text string, at *yaml.Node, must, generated bool) {
 		if at != nil && text != "" {
-			list = append(list, reader{address, text, must, generated, doc, strict.Position(doc.set.File, at)})
+			list = append(list, reader{address: address, text: text, must: must, generated: generated, doc: doc})
 		}
 	}
 	dir := strict.Text(n, "path")

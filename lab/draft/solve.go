@@ -45,6 +45,7 @@ func (d *drafting) answered() answer {
 			list = append(list, doc.readers()...)
 		}
 	}
+	list = distinct(list, of.keys)
 	best := d.best(of.keys, of.addresses, list)
 	of.values, of.fits, of.weight = best.values, best.fits, best.weight
 	for i := range d.Choices {
@@ -56,6 +57,23 @@ func (d *drafting) answered() answer {
 		of.lost[key] = of.addresses[key] && !d.finds(key, best, of.keys, list)
 	}
 	return of
+}
+
+// distinct returns each text at each address once, split at the references to keys.
+func distinct(list []reader, keys []string) []reader {
+	var all []reader
+	at := map[[2]string]int{}
+	for _, r := range list {
+		id := [2]string{r.address, r.text}
+		i, known := at[id]
+		if !known {
+			i, at[id] = len(all), len(all)
+			r.segs, r.part = segments(r.text, keys)
+			all = append(all, r)
+		}
+		all[i].n, all[i].must = all[i].n+1, all[i].must || r.must
+	}
+	return all
 }
 
 // solve sets the annotations with addresses and folders. What is not found is open.
@@ -89,7 +107,7 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 		}
 		beam = more[:min(len(more), widest)]
 	}
-	slices.SortStableFunc(list, func(a, b reader) int { return cmp.Compare(d.unknowns(a, keys), d.unknowns(b, keys)) })
+	slices.SortStableFunc(list, func(a, b reader) int { return cmp.Compare(a.unknowns(), b.unknowns()) })
 	for i, r := range list {
 		more := slices.Clone(beam)
 		for _, a := range beam {
@@ -152,18 +170,17 @@ func joined(a, b map[string]string) map[string]string {
 }
 
 // unknowns orders readers: first those that say most, with the fewest keys and with something after the last.
-func (d *drafting) unknowns(r reader, keys []string) int {
-	segs, part := segments(r.text, keys)
+func (r reader) unknowns() int {
 	n := 0
-	for _, s := range segs {
+	for _, s := range r.segs {
 		if s.key != "" {
 			n += 4
 		}
 	}
-	if len(segs) == 0 || segs[len(segs)-1].key != "" {
+	if len(r.segs) == 0 || r.segs[len(r.segs)-1].key != "" {
 		n += 2
 	}
-	if part {
+	if r.part {
 		n++
 	}
 	return n
@@ -196,8 +213,7 @@ func (d *drafting) repositoryOf(address string, a answer) *lab.Repository {
 
 // extended returns an answer with values for the further keys of a reader.
 func (d *drafting) extended(a answer, r reader, keys []string) []answer {
-	repo := d.at(r, a, keys)
-	segs, part := segments(r.text, keys)
+	repo, segs, part := d.at(r, a, keys), r.segs, r.part
 	last := len(segs) - 1
 	if repo == nil || !slices.ContainsFunc(segs, func(s segment) bool { _, known := a.values[s.key]; return s.key != "" && !known }) {
 		return nil
@@ -224,8 +240,7 @@ func (d *drafting) extended(a answer, r reader, keys []string) []answer {
 
 // finding returns how well a reader finds what it reads, and the weight of that: the deepest folder with the most documents.
 func (d *drafting) finding(r reader, a answer, keys []string) (fits, weight int) {
-	repo := d.at(r, a, keys)
-	segs, part := segments(r.text, keys)
+	repo, segs := d.at(r, a, keys), r.segs
 	var text strings.Builder
 	for _, s := range segs {
 		value, known := a.values[s.key]
@@ -246,7 +261,7 @@ func (d *drafting) finding(r reader, a answer, keys []string) (fits, weight int)
 	if r.must {
 		fits = 2
 	}
-	if segs[len(segs)-1].key != "" && !part {
+	if segs[len(segs)-1].key != "" && !r.part {
 		weight = d.holding(repo, name, r.doc)
 		if weight == 0 && !t.holds[name] {
 			return 0, 0
@@ -254,15 +269,14 @@ func (d *drafting) finding(r reader, a answer, keys []string) (fits, weight int)
 		const deepest = 1000
 		weight = weight*deepest + strings.Count(name, "/")
 	}
-	return fits, weight
+	return fits * r.n, weight
 }
 
 // finds reports whether the repository of an annotation has any of what is read there. Without a reader that says, it is the only one, or the one that it is named after.
 func (d *drafting) finds(key string, a answer, keys []string, list []reader) bool {
 	says := false
 	for _, r := range list {
-		segs, _ := segments(r.text, keys)
-		if !reference(key).MatchString(r.address) || len(segs) == 0 || !r.must {
+		if !reference(key).MatchString(r.address) || len(r.segs) == 0 || !r.must {
 			continue
 		}
 		says = true
