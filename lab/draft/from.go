@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/estate/mount"
 	"homelab/lab/fill"
 	"homelab/lab/gitcommand"
 	"homelab/lab/writeout"
@@ -217,7 +218,7 @@ func ownAddress(dir string) string {
 		}
 		for _, source := range template.Spec.All() {
 			written, _, _ := strings.Cut(source.Path, "{{")
-			if source.Chart != "" || source.Path == "" || strings.Contains(source.RepoURL, "{{") {
+			if source.Chart != "" || source.Path == "" || strings.Contains(source.RepoURL, "{{") || !mount.IsAddress(source.RepoURL) {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(written))); err == nil {
