@@ -138,24 +138,44 @@ func (d DraftInfo) rows() [][]string {
 	for _, at := range d.Beside {
 		left.add("nothing leads to it", at)
 	}
-	for why := range left {
-		left[why] = slices.Repeat([]string{""}, len(left[why])) // only their number
+	for _, g := range left {
+		g.names = slices.Repeat([]string{""}, len(g.names)) // only their number
 	}
 	return append(rows, left.rows("left out")...)
 }
 
-// grouped has names by reason.
-type grouped map[string][]string
+// group has the names for which a reason is the same, but for the names in it.
+type group struct {
+	names []string
+	why   string // of the first
+	same  bool   // for all
+}
+
+// grouped has groups by what their reasons have in common.
+type grouped map[string]*group
 
 // add adds a name. What follows a colon in a reason is different for each, such as a position.
 func (g grouped) add(why, name string) {
 	why, _, _ = strings.Cut(why, ": ")
-	g[why] = append(g[why], name)
+	common := alike(why)
+	of, known := g[common]
+	if !known {
+		of = &group{why: why, same: true}
+		g[common] = of
+	}
+	of.names, of.same = append(of.names, name), of.same && of.why == why
 }
 
-// order returns the reasons, first those of most names.
-func (g grouped) order() []string {
-	return slices.SortedFunc(maps.Keys(g), func(a, b string) int { return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), cmp.Compare(a, b)) })
+// alike returns a reason without the words that look like names.
+func alike(why string) string {
+	words := strings.Fields(why)
+	for i, word := range words {
+		text := strings.TrimRight(word, ",;")
+		if strings.ContainsAny(text, "0123456789./:_\"{}$") || text != strings.ToLower(text) && i > 0 {
+			words[i] = "…" + word[len(text):]
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // rows has the most frequent reasons with their names, and counts the others.
@@ -163,15 +183,20 @@ func (g grouped) rows(what string) [][]string {
 	const most = 5
 	var rows [][]string
 	others := 0
-	for i, why := range g.order() {
-		names := g[why]
-		switch {
-		case i >= most:
-			others += len(names)
-		case names[0] == "":
-			rows = append(rows, []string{what, strconv.Itoa(len(names)), why})
-		default:
-			rows = append(rows, []string{what, strconv.Itoa(len(names)), Some(names) + ": " + why})
+	order := slices.SortedFunc(maps.Keys(g), func(a, b string) int { return cmp.Or(cmp.Compare(len(g[b].names), len(g[a].names)), cmp.Compare(a, b)) })
+	for i, common := range order {
+		of := g[common]
+		why := common
+		if of.same {
+			why = of.why
+		}
+		if of.names[0] != "" {
+			why = Some(of.names) + ": " + why
+		}
+		if i < most {
+			rows = append(rows, []string{what, strconv.Itoa(len(of.names)), why})
+		} else {
+			others += len(of.names)
 		}
 	}
 	if others > 0 {
