@@ -28,8 +28,12 @@ kind: Kustomization
 metadata: {name: flux-system, namespace: flux-system}
 spec: {interval: 10m, path: ./clusters/prod, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
 -- fleet/clusters/prod/kustomization.yaml --
-resources: [flux-system/gotk-sync.yaml]
+resources: [flux-system/gotk-sync.yaml, web.yaml]
 commonLabels: {team: a}
+-- fleet/clusters/prod/web.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: default}
 `
 
 // Only lab itself writes to the terminal.

@@ -16,6 +16,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/estate"
+	"homelab/lab/fill"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -257,10 +258,11 @@ func (d *drafting) flip() {
 }
 
 // ofAddonsOff drops the open values that only sets of addons that are off read: what the bridge makes of an addon that is on counts then.
+// Addresses and folders stay: the bridge has those of the estate.
 func (d *drafting) ofAddonsOff(off func(label string) bool) {
 	def := d.environment(lab.DefaultEnvironment)
 	for id, k := range d.keys {
-		if k.How != Open || k.In != "" || slices.ContainsFunc(d.docs, func(doc *document) bool {
+		if k.How != Open || k.In != "" || d.answer.at[k.Name].doc != nil || slices.ContainsFunc(d.docs, func(doc *document) bool {
 			reads := slices.ContainsFunc(doc.uses, func(u use) bool { return u.key == k.Name && u.label == k.Label })
 			return reads && !slices.ContainsFunc(doc.switches(), off)
 		}) {
@@ -291,6 +293,9 @@ func (d *drafting) elsewhere(label string) string {
 		for _, app := range x.Applications {
 			for _, source := range app.Spec.All() {
 				r, ours := d.inputs().Mounted(source.RepoURL)
+				if i := slices.IndexFunc(d.answer.keys, func(key string) bool { return d.answer.lost[key] && fill.URL.Placeholder(key) == source.RepoURL }); i >= 0 {
+					return "the address in " + d.answer.keys[i] + ", which is open"
+				}
 				if !ours && source.RepoURL != d.inputs().ChartRepoURL {
 					return source.RepoURL
 				}

@@ -113,6 +113,16 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 		for _, a := range beam {
 			more = append(more, d.extended(a, r, keys)...)
 		}
+		for j := range more {
+			read := list[i : i+1]
+			if j >= len(beam) { // with further values
+				more[j].fits, more[j].weight, read = 0, 0, list[:i+1]
+			}
+			for _, r := range read {
+				fits, weight := d.finding(r, more[j], keys)
+				more[j].fits, more[j].weight = more[j].fits+fits, more[j].weight+weight
+			}
+		}
 		seen := map[string]bool{}
 		more = slices.DeleteFunc(more, func(a answer) bool {
 			id := strings.Join(sortedPairs(a.values), "\n")
@@ -120,13 +130,6 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 			seen[id] = true
 			return twice
 		})
-		for j := range more {
-			more[j].fits, more[j].weight = 0, 0
-			for _, r := range list[:i+1] {
-				fits, weight := d.finding(r, more[j], keys)
-				more[j].fits, more[j].weight = more[j].fits+fits, more[j].weight+weight
-			}
-		}
 		slices.SortStableFunc(more, func(a, b answer) int {
 			return cmp.Or(cmp.Compare(b.fits, a.fits), cmp.Compare(d.defaulted(b), d.defaulted(a)), cmp.Compare(b.weight, a.weight), cmp.Compare(d.namesake(b), d.namesake(a)),
 				slices.Compare(sortedPairs(a.values), sortedPairs(b.values)))
@@ -215,7 +218,14 @@ func (d *drafting) repositoryOf(address string, a answer) *lab.Repository {
 func (d *drafting) extended(a answer, r reader, keys []string) []answer {
 	repo, segs, part := d.at(r, a, keys), r.segs, r.part
 	last := len(segs) - 1
-	if repo == nil || !slices.ContainsFunc(segs, func(s segment) bool { _, known := a.values[s.key]; return s.key != "" && !known }) {
+	unknown := 0
+	for _, s := range segs {
+		if _, known := a.values[s.key]; s.key != "" && !known {
+			unknown++
+		}
+	}
+	const most = 3 // keys, between which a path is split in any way
+	if repo == nil || unknown == 0 || unknown > most {
 		return nil
 	}
 	var list []answer

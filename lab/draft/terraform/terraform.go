@@ -4,6 +4,7 @@ package terraform
 
 import (
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,8 +24,12 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 	var bodies []*hclsyntax.Body
 	slices.SortFunc(files, func(a, b string) int { return strings.Compare(path.Ext(a), path.Ext(b)) }) // *.tfvars last
 	for _, file := range files {
+		info, err := fs.Stat(fsys, file)
+		if err != nil || info.Size() > largest {
+			continue
+		}
 		data, err := fs.ReadFile(fsys, file)
-		if err != nil {
+		if err != nil || deep(data) {
 			continue
 		}
 		parsed, problems := hclsyntax.ParseConfig(data, file, hcl.InitialPos)
@@ -45,13 +50,13 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 			}
 		}
 	}
-	const deepest = 5 // locals that refer to others
-	for range deepest {
+	const rounds = 5 // locals that refer to others
+	for range rounds {
 		for _, body := range bodies {
 			for _, b := range body.Blocks {
-				for name, a := range b.Body.Attributes {
+				for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
 					if b.Type == "locals" {
-						m.set(m.locals, name, a.Expr)
+						m.set(m.locals, name, b.Body.Attributes[name].Expr)
 					}
 				}
 			}
@@ -66,10 +71,10 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 		_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) hcl.Diagnostics {
 			if object, ok := n.(*hclsyntax.ObjectConsExpr); ok {
 				for _, item := range object.Items {
-					key, _ := item.KeyExpr.Value(nil)
-					value, problems := item.ValueExpr.Value(m.context())
-					if isText(key) && !problems.HasErrors() {
-						m.add(key.AsString(), value)
+					if key, _ := item.KeyExpr.Value(nil); isText(key) {
+						if value, ok := m.text(item.ValueExpr); ok {
+							m.add(key.AsString(), value)
+						}
 					}
 				}
 			}
@@ -77,6 +82,35 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 		})
 	}
 	return m.texts
+}
+
+// Limits of a file and of a text.
+const (
+	largest = 64 << 10
+	longest = 4 << 10
+	deepest = 500 // brackets and signs, one in another: the parser calls itself
+)
+
+// deep reports whether a file is nested deeper than the parser's stack should be.
+func deep(data []byte) bool {
+	brackets, signs := 0, 0
+	for _, c := range data {
+		switch {
+		case c == '(' || c == '[' || c == '{':
+			brackets++
+		case brackets > 0 && (c == ')' || c == ']' || c == '}'):
+			brackets--
+		}
+		if c == '-' || c == '!' {
+			signs++
+		} else if c != ' ' && c != '\t' && c != '\n' {
+			signs = 0
+		}
+		if brackets > deepest || signs > deepest {
+			return true
+		}
+	}
+	return false
 }
 
 type module struct {
@@ -88,15 +122,33 @@ func (m module) context() *hcl.EvalContext {
 	return &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(m.vars), "local": cty.ObjectVal(m.locals)}}
 }
 
-// set evaluates a name, which stays unset if that fails.
-func (m module) set(in map[string]cty.Value, name string, e hcl.Expression) {
-	if v, problems := e.Value(m.context()); !problems.HasErrors() {
+// set evaluates a name, which stays unset if it is no text.
+func (m module) set(in map[string]cty.Value, name string, e hclsyntax.Expression) {
+	if v, ok := m.text(e); ok {
 		in[name] = v
 	}
 }
 
+// text evaluates an expression that is a text or refers to texts. Others, which may cost any time, are not evaluated.
+func (m module) text(e hclsyntax.Expression) (cty.Value, bool) {
+	plain := true
+	_ = hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n.(type) {
+		case *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr, *hclsyntax.LiteralValueExpr, *hclsyntax.ScopeTraversalExpr, *hclsyntax.ParenthesesExpr:
+		default:
+			plain = false
+		}
+		return nil
+	})
+	if !plain {
+		return cty.NilVal, false
+	}
+	v, problems := e.Value(m.context())
+	return v, !problems.HasErrors() && isText(v) && len(v.AsString()) <= longest
+}
+
 func (m module) add(name string, v cty.Value) {
-	if isText(v) && !slices.Contains(m.texts[name], v.AsString()) {
+	if !slices.Contains(m.texts[name], v.AsString()) {
 		m.texts[name] = append(m.texts[name], v.AsString())
 	}
 }

@@ -1,6 +1,8 @@
 package terraform
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -29,5 +31,23 @@ locals {
 	}
 	if diff := cmp.Diff(want, Texts(fsys, []string{"prod.tfvars", "main.tf", "broken.tf", "absent.tf"})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A text that doubles again and again, nested loops and a deep expression cost nothing.
+func TestHostile(t *testing.T) {
+	text := "locals {\n  a0 = \"0123456789\"\n"
+	for i := range 60 {
+		text += fmt.Sprintf("  a%d = \"${local.a%d}${local.a%d}\"\n", i+1, i, i)
+	}
+	loop := "0"
+	for range 12 {
+		loop = "[for x in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] : " + loop + "]"
+	}
+	text += "  loop = " + loop + "\n}\n"
+	fsys := fstest.MapFS{"main.tf": {Data: []byte(text)}, "deep.tf": {Data: []byte("a = " + strings.Repeat("[", 60_000))}, "signs.tf": {Data: []byte("a = " + strings.Repeat("- ", 30_000))}, "if.tf": {Data: []byte("a = " + strings.Repeat("1?", 30_000))}, "large.tf": {Data: []byte(`variable "x" { default = "` + strings.Repeat("x", 200_000) + `" }`)}}
+	got := Texts(fsys, []string{"main.tf", "deep.tf", "signs.tf", "if.tf", "large.tf"})
+	if len(got["a3"]) != 1 || len(got["a60"]) != 0 || len(got["x"]) != 0 {
+		t.Errorf("%d texts", len(got))
 	}
 }
