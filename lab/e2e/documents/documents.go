@@ -18,6 +18,8 @@ var Elsewhere = map[string]string{
 	"lab down --abandon edge":                   "lab/up: TestRemoveAttachedClusterUnreachable",
 	"lab init DIR":                              "lab/cli: init.txtar",
 	"lab init --from DIR|URL NEW":               "lab/cli: init-from.txtar",
+	"lab fill domain=example.com port=80":       "lab/cli: fill.txtar",
+	"lab fill --file values.yaml":               "lab/cli: fill.txtar",
 	"lab up --engine flux":                      "TestDefaultEstateOnFlux/up",
 	"lab up --engine flux --switch-engine":      "TestDefaultEstateOnFlux/switch_the_engine_and_back",
 	"lab up --engine argocd --switch-engine":    "TestDefaultEstateOnFlux/switch_the_engine_and_back",
