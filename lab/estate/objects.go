@@ -46,7 +46,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	plain := render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain
 	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
 		why := known.Message
-		if plain {
+		if plain || known.Missing != "" && known.Missing != source.Path {
 			why = known.String()
 		}
 		needs.Unsynced(g, "it cannot be rendered: "+why)

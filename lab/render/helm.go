@@ -185,9 +185,9 @@ func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 		case errors.Is(err, fs.ErrNotExist) && o.IgnoreMissingValueFiles:
 			continue
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &Error{Problem: lab.Problem{
+			return nil, &Error{Missing: file, Problem: lab.Problem{
 				Position: lab.Position{File: file}, Message: "does not exist, but is a value file of " + cmp.Or(s.Application, s.Path),
-				Cure: "write it, or set helm.ignoreMissingValueFiles",
+				Cure: cmp.Or(s.underPath(f), "write it, or set helm.ignoreMissingValueFiles"),
 			}}
 		case err != nil:
 			return nil, failed(file, err)

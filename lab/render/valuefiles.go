@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -80,3 +81,13 @@ const maxWild = 5
 
 // isPattern reports whether Argo CD takes the path of a value file as a pattern.
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
+
+// underPath returns the cure for a value file that exists below the path of its source, which does not count for $REF, or "".
+func (s Source) underPath(f valueFile) string {
+	for _, of := range s.Sources {
+		if file := path.Join(of.Path, f.name); of.Path != "" && f.ref == "$"+of.Ref && isFile(f.fsys, file) {
+			return "the path of the source with ref " + of.Ref + " does not count: write " + f.ref + "/" + file
+		}
+	}
+	return ""
+}
