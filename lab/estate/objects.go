@@ -3,6 +3,7 @@ package estate
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -52,6 +53,7 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		needs.Unsynced(g, "it cannot be rendered: "+why)
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
+	l.unstable(g, r, from, all)
 	u.Objects = append(u.Objects, objects...)
 	if !g.Leads {
 		l.objectImages(g, objects)
@@ -96,6 +98,20 @@ func (l *loader) relate() {
 	if !l.isFlux() {
 		needs.Relate(l.estate, needs.ArgoCD(MinorOf(l.estate)), l.units, clusters)
 	}
+}
+
+// unstable notes a chart with a value that differs each time that Argo CD renders it.
+func (l *loader) unstable(g *lab.Generated, r *lab.Repository, from render.Source, objects []render.Document) {
+	at, functions := render.Unstable(from, objects)
+	if len(functions) == 0 {
+		return
+	}
+	at.File = within(r, at.File)
+	message := fmt.Sprintf("%s is never in sync: %s gives another value each time that Argo CD renders it", g.Name, strings.Join(functions, ", "))
+	if render.Mentions(from, "lookup") {
+		message += ", and lookup finds nothing without a cluster"
+	}
+	l.note(at, message, "write the value down, as in a Secret that is made once, or list the field under ignoreDifferences, with RespectIgnoreDifferences=true")
 }
 
 // objectImages records the images without which an Application is not healthy, and those that nodes always pull.

@@ -1,0 +1,59 @@
+package render
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+)
+
+// unstable matches functions of templates whose result differs from call to call: https://masterminds.github.io/sprig/
+var unstable = regexp.MustCompile(`\b(rand[A-Z]\w+|randInt|uuidv4|shuffle|gen[A-Z]\w+|bcrypt|htpasswd|encryptAES|now|ago)\b`)
+
+// Unstable returns where the first field is written that differs if a chart is rendered again, such as a random password, and the functions in that line; no function
+// if nothing differs. docs are what it was rendered to.
+func Unstable(s Source, docs []Document) (at lab.Position, functions []string) {
+	if TypeOf(s.FS, s.Source) != Helm || !slices.ContainsFunc([]string{"rand", "uuidv4", "shuffle", "gen", "bcrypt", "htpasswd", "encryptAES", "now", "ago"}, func(word string) bool { return Mentions(s, word) }) {
+		return at, nil
+	}
+	again, err := Render(s)
+	if err != nil || len(again) != len(docs) {
+		return at, nil
+	}
+	for i, d := range docs {
+		if n := differs(d.Node, again[i].Node); n != nil {
+			at = lab.Position{File: d.File, Line: n.Line}
+			break
+		}
+	}
+	data, err := fs.ReadFile(s.FS, at.File)
+	lines := strings.Split(string(data), "\n")
+	if at.File == "" || err != nil {
+		return at, nil
+	}
+	if at.Line > 0 && at.Line <= len(lines) {
+		functions = unstable.FindAllString(lines[at.Line-1], -1)
+	}
+	if len(functions) == 0 {
+		functions = unstable.FindAllString(string(data), -1)
+	}
+	slices.Sort(functions)
+	return at, slices.Compact(functions)
+}
+
+// differs returns the first node of a that has another value in b.
+func differs(a, b *yaml.Node) *yaml.Node {
+	if a.Value != b.Value || a.Kind != b.Kind || len(a.Content) != len(b.Content) {
+		return a
+	}
+	for i := range a.Content {
+		if n := differs(a.Content[i], b.Content[i]); n != nil {
+			return n
+		}
+	}
+	return nil
+}
