@@ -37,10 +37,14 @@ func Desired(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, []de
 		return nil, nil, err
 	}
 	apps := make([]desired.App, 0, len(l.estate.Applications))
+	of := map[string]desired.App{}
+	for _, app := range l.apps {
+		of[app.Name] = app
+	}
 	for _, g := range l.estate.Applications {
-		app := desired.App{At: g.At}
-		if i := slices.IndexFunc(l.apps, func(a desired.App) bool { return a.Name == g.Name }); i >= 0 {
-			app = l.apps[i]
+		app, known := of[g.Name]
+		if !known {
+			app.At = g.At
 		}
 		app.Application = g.Application
 		apps = append(apps, app)

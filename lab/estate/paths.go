@@ -28,7 +28,7 @@ func (l *loader) badPath(r *lab.Repository, ours bool, source appset.Source) str
 		}
 		where = r.Dir
 	}
-	if !fs.ValidPath(dir) || l.exists(within(r, dir)) && render.HasFolder(l.files.at(within(r, dir))) {
+	if !fs.ValidPath(dir) || l.hasFolder(within(r, dir)) {
 		return ""
 	}
 	return fmt.Sprintf("no folder %s in %s", dir, where)
@@ -37,4 +37,14 @@ func (l *loader) badPath(r *lab.Repository, ours bool, source appset.Source) str
 // isOwn reports whether a file is the estate's, not a mounted repository's.
 func (l *loader) isOwn(file string) bool {
 	return file != "" && !slices.ContainsFunc(l.estate.Repositories, func(r lab.Repository) bool { return strings.HasPrefix(file, r.Dir+"/") })
+}
+
+// hasFolder reports whether Git has a folder, which several applications may sync.
+func (l *loader) hasFolder(dir string) bool {
+	has, known := l.hasFolders[dir]
+	if !known {
+		has = l.exists(dir) && render.HasFolder(l.files.at(dir))
+		l.hasFolders[dir] = has
+	}
+	return has
 }
