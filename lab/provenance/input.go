@@ -21,9 +21,6 @@ import (
 	"homelab/lab/render"
 )
 
-// FS is fs.FS.
-type FS = fs.FS
-
 // input is a value that can be changed: a scalar of a YAML file or of the options, or a whole file of another kind.
 type input struct {
 	Value
@@ -69,7 +66,7 @@ func (e edited) Open(name string) (fs.File, error) {
 func (t *tracer) first() ([]render.Document, []input, error) {
 	read, trees := map[string]map[string]bool{}, map[string]fs.FS{}
 	t.templates = map[[2]string][]string{}
-	docs, err := t.Render(nil, func(tree string, files FS) FS {
+	docs, err := t.Render(nil, func(tree string, files fs.FS) fs.FS {
 		if read[tree] == nil {
 			read[tree], trees[tree] = map[string]bool{}, files
 		}
@@ -217,7 +214,7 @@ func (t *tracer) render(inputs []input) ([]render.Document, error) {
 		}
 	}
 	var failed error
-	docs, err := t.Render(options, func(tree string, files FS) FS {
+	docs, err := t.Render(options, func(tree string, files fs.FS) fs.FS {
 		of := edited{files, fstest.MapFS{}}
 		for _, in := range changes {
 			if in.tree != tree || of.files[in.file] != nil {

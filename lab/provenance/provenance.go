@@ -1,10 +1,10 @@
 // Package provenance finds where the fields of rendered objects come from, by experiment: it changes one value of the input at a time, renders again, and
-// compares. So it holds for whatever makes the objects: charts, patches, replacements, substitution. What no experiment reaches is where the renderer says
-// that it is written, or unknown.
+// compares. So it holds for whatever makes the objects: charts, patches, replacements, substitution. What no experiment reaches is unknown.
 package provenance
 
 import (
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"strconv"
@@ -21,7 +21,7 @@ type Subject struct {
 	Options map[string]any // as JSON decodes it
 
 	// Render renders with other options, nil for its own. open replaces each tree of files, unless it is nil; the tree of the subject itself is "".
-	Render func(options map[string]any, open func(tree string, files FS) FS) ([]render.Document, error)
+	Render func(options map[string]any, open func(tree string, files fs.FS) fs.FS) ([]render.Document, error)
 
 	// Layers are files of which the last one with a path wins.
 	Layers []render.Layer
@@ -47,13 +47,10 @@ type Field struct {
 	Object int    // index of the document
 	Path   string // spec.containers[0].image
 	Text   string
-	At     lab.Position // where it is written: in a template, a manifest or a patch; zero if unknown
+	At     lab.Position // where it is written: in a template or a manifest; zero if unknown
 	From   []Value      // values that change it; none for what is literally at At
 	Random bool         // it differs each time that it is rendered: a random value, a date
 }
-
-// Traced reports whether it is known where the field comes from.
-func (f Field) Traced() bool { return len(f.From) > 0 || f.At.Line > 0 }
 
 // Limit is the number of renderings of one subject.
 const Limit = 5000
@@ -128,9 +125,10 @@ func flatten(docs []render.Document) outcome {
 			o.index[id+path] = len(o.fields)
 			o.fields, o.keys = append(o.fields, f), append(o.keys, id+path)
 			for list := range lists(id + path) {
-				rest := (id + path)[len(list)+1:]
-				n, _ := strconv.Atoi(rest[:strings.IndexByte(rest, ']')])
-				o.length[list] = max(o.length[list], n+1)
+				number, _, _ := strings.Cut((id + path)[len(list)+1:], "]")
+				if n, err := strconv.Atoi(number); err == nil {
+					o.length[list] = max(o.length[list], n+1)
+				}
 			}
 		})
 	}
@@ -144,8 +142,7 @@ func walk(n *yaml.Node, path string, visit func(path string, n *yaml.Node)) {
 		for _, c := range n.Content {
 			walk(c, path, visit)
 		}
-	case yaml.AliasNode:
-		walk(n.Alias, path, visit)
+	case yaml.AliasNode: // its anchor is visited
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			walk(n.Content[i+1], join(path, n.Content[i].Value), visit)

@@ -108,3 +108,25 @@ func TestTrace(t *testing.T) {
 		})
 	}
 }
+
+// Aliases that refer to aliases stand for more values than there is memory.
+func TestAliases(t *testing.T) {
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		text += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i, i, i, i, i, i)
+	}
+	s := subject(render.Source{FS: fstest.MapFS{"k/a[0.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}, "k/b.yaml": {Data: []byte(text)}}, Source: appset.Source{Path: "k", Directory: &appset.Directory{}}})
+	render := s.Render
+	s.Render = func(options map[string]any, open func(string, fs.FS) fs.FS) ([]docs, error) {
+		return render(options, func(tree string, files fs.FS) fs.FS {
+			opened := open(tree, files)
+			_, _ = fs.ReadFile(opened, "k/b.yaml")
+			return fstest.MapFS{"k/a[0.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
+		})
+	}
+	if res, err := provenance.Trace(s); err != nil || len(res.Fields) != 3 {
+		t.Errorf("%d fields, %v", len(res.Fields), err)
+	}
+}
+
+type docs = render.Document
