@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
+	"homelab/lab/desired"
 	"homelab/lab/draft"
 	"homelab/lab/estate"
 	"homelab/lab/needs"
@@ -25,7 +26,14 @@ func TestNew(t *testing.T) {
 	if err != nil || len(cases) < 5 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
-	for _, file := range cases {
+	var fields, traced int
+	defer func() {
+		const least = 0.95
+		if t.Logf("%d of %d fields traced", traced, fields); float64(traced) < least*float64(fields) || fields < 500 {
+			t.Errorf("traced %d of %d fields, want %v", traced, fields, least)
+		}
+	}()
+	for i, file := range cases {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(file)
 			if err != nil {
@@ -84,7 +92,7 @@ func TestNew(t *testing.T) {
 				}
 				return ""
 			})
-			switch e, err := estate.Load(root.FS(), home, "test", images); {
+			switch e, apps, err := estate.Desired(root.FS(), home, "test", images); {
 			case err != nil:
 				got += fmt.Sprintf("# lab up: %v\n", err)
 				var failed *lab.Error
@@ -92,8 +100,11 @@ func TestNew(t *testing.T) {
 					got += failed.Problems.Error() + "\n"
 				}
 			default:
-				for _, a := range e.Applications {
+				for _, a := range apps {
 					got += fmt.Sprintf("# application %s on %s\n", a.Name, a.Cluster)
+					if i%4 == 0 { // each takes hundreds of renderings
+						explain(t, a, &fields, &traced)
+					}
 				}
 				for _, n := range e.Notes {
 					got += fmt.Sprintf("# note %s\n", n)
@@ -172,5 +183,21 @@ func write(t *testing.T, file string, data []byte) {
 	}
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// explain counts the fields of an application's objects, and those of which it is known where they come from.
+func explain(t *testing.T, app desired.App, fields, traced *int) {
+	t.Helper()
+	objects, _ := app.Explain()
+	for _, o := range objects {
+		for _, f := range o.Fields {
+			*fields++
+			if len(f.From) > 0 || f.At.Line > 0 || f.Random {
+				*traced++
+			} else {
+				t.Logf("unknown: %s of %s: %q", f.Path, o.ID(), f.Text)
+			}
+		}
 	}
 }

@@ -295,11 +295,14 @@ func otherText(s string) string {
 	return s + "x"
 }
 
+// filling is the key of what was a mapping without elements.
+const filling = "other"
+
 // other changes a scalar, or a list or mapping without elements.
 func other(n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.MappingNode:
-		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "other"}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: "x"}}
+		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: filling}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: "x"}}
 		n.Style = 0
 	case n.Kind == yaml.SequenceNode:
 		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "other"}}

@@ -291,7 +291,9 @@ func (t *tracer) try(inputs []input) ([]int, error) {
 		if t.base.fields[i].Random || still && after.fields[j].Text == t.base.fields[i].Text || t.base.moved(after, key, t.base.fields[i].Text) {
 			continue
 		}
-		if still {
+		_, filled := after.index[key+"."+filling]
+		_, longer := after.index[key+"[0]"]
+		if still || filled || longer {
 			changed = append(changed, i)
 		} else {
 			changed = append(changed, none)
