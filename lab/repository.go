@@ -94,6 +94,9 @@ func (r *Repository) Has(revision string) bool {
 	return revision == "" || revision == "HEAD" || revision == r.Branch
 }
 
+// OpenPrefix begins what stands for a value that nothing gives yet.
+const OpenPrefix = "lab-open-"
+
 // dockerHub is the host of images without one.
 const dockerHub = "registry-1.docker.io"
 
@@ -103,6 +106,8 @@ func HostOf(address string) (string, error) {
 	switch {
 	case strings.ContainsAny(address, "<>{} "):
 		return "", errors.New("it is a placeholder that nothing fills in")
+	case strings.Contains(address, OpenPrefix):
+		return "", errors.New("it is open: set it with lab fill KEY=VALUE")
 	case OverSSH(address):
 		return "", errors.New("lab does not provide the engine with SSH keys")
 	case !found:

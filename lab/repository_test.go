@@ -72,6 +72,8 @@ func TestHostOf(t *testing.T) {
 		"git@example.com:org/x.git":              "SSH keys",
 		"ssh://git@git.example.com:2222/x/y.git": "SSH keys",
 		"<REPO_URL>":                             "placeholder",
+		"lab-open-image":                         "lab fill",
+		"https://lab-open-charts.invalid/a":      "lab fill",
 		"https://{{ .Values.host }}/x":           "placeholder",
 		"cnoe://manifests":                       "idpbuilder",
 		"s3://bucket/charts":                     "s3://",

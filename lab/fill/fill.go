@@ -85,7 +85,7 @@ func values(file string, n *yaml.Node) []Value {
 		switch v.Type, known = typeOf(name); {
 		case known && (word == open || word == given):
 			v.ReadBy, v.Open = readBy, word == open && c.Value == v.Type.Placeholder(v.Key)
-		case strings.HasPrefix(c.Value, prefix):
+		case strings.HasPrefix(c.Value, lab.OpenPrefix):
 			v.Type, v.Open = Text, true
 		default:
 			continue

@@ -12,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"homelab/lab"
 )
 
 // Type is what a field takes.
@@ -38,9 +40,6 @@ const (
 	Docker   Type = "docker config"
 )
 
-// prefix marks a text that is a placeholder.
-const prefix = "lab-open-"
-
 var (
 	unfit     = regexp.MustCompile(`[^a-z0-9]+`)
 	scheduled = regexp.MustCompile(`^(@[a-z]+( \S+)?|(\S+\s+){4}\S+)$`)
@@ -58,7 +57,7 @@ func (t Type) Placeholder(name string) string {
 		return value
 	}
 	const longest = 63
-	name = prefix + strings.Trim(unfit.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	name = lab.OpenPrefix + strings.Trim(unfit.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	name = strings.Trim(name[:min(len(name), longest)], "-")
 	if t == URL {
 		return "https://" + name + ".invalid"
