@@ -90,8 +90,13 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 				objects[i] = objects[i].Mask()
 			}
 		}
-		if err := files.add(app, objects); err != nil {
-			return err
+		if !p.ui.WantsJSON() || o.out != "" {
+			if err := files.add(app, objects); err != nil {
+				return err
+			}
+		}
+		if !p.ui.WantsJSON() {
+			continue
 		}
 		of, err := renderedApplication(app, objects)
 		if err != nil {

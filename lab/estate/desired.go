@@ -77,6 +77,22 @@ func (l *loader) want(g *lab.Generated, app *appset.Template, at func(source int
 	l.apps = append(l.apps, want)
 }
 
+// origins returns the positions of a field of a source, and of what set it.
+func (l *loader) origins(app *appset.Application, source int, path []string) []lab.Position {
+	var at []lab.Position
+	field := sourceField(app, source, path...)
+	if path[0] == ofDestination {
+		field = append([]string{"spec"}, path...)
+	}
+	for _, o := range app.Origins(field...) {
+		at = append(at, o.Position)
+		if bridged := l.bridgedAt(o); bridged.File != "" {
+			at = append(at, bridged)
+		}
+	}
+	return at
+}
+
 // bridgedAt returns the position of the label or annotation of a registration that a parameter has, or none.
 func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 	c, ok := l.estate.Cluster(o.Cluster)

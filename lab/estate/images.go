@@ -52,7 +52,7 @@ func (l *loader) objects(from render.Source) ([]render.Document, error) {
 	from.Budget = l.budget
 	docs, err := render.Render(from)
 	if missing := new(render.Error); errors.As(err, &missing) && missing.Missing == path.Clean(from.Path) {
-		err = nil // its Application is told
+		err = nil // reported for its Application
 	}
 	if render.Exceeds(err) {
 		l.exceeded(from, err)

@@ -261,20 +261,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			}
 		}
 	}
-	l.want(&g, &app.Template, func(source int, path []string) []lab.Position {
-		var at []lab.Position
-		field := sourceField(app, source, path...)
-		if path[0] == ofDestination {
-			field = append([]string{"spec"}, path...)
-		}
-		for _, o := range app.Origins(field...) {
-			at = append(at, o.Position)
-			if bridged := l.bridgedAt(o); bridged.File != "" {
-				at = append(at, bridged)
-			}
-		}
-		return at
-	})
+	l.want(&g, &app.Template, func(source int, path []string) []lab.Position { return l.origins(app, source, path) })
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 

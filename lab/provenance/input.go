@@ -25,7 +25,7 @@ import (
 type input struct {
 	Value
 	tree, file string
-	scalar     int      // its number in the file, counted as by scalars; whole for a file that is no YAML
+	scalar     int      // its number in the file, counted as by scalars; whole for a file that is not YAML
 	option     []string // path in the options; nil for files
 	line       int      // of a template, in which Text is changed; 0 for others
 	drop       bool     // without the line
@@ -85,7 +85,7 @@ func (t *tracer) first() ([]render.Document, []input, error) {
 		if len(at) > 2 && at[1] == "valueFiles" { // which layers there are, not what they say
 			return
 		}
-		in := input{option: slices.Clone(at), Value: Value{Path: strings.Join(at, "."), Option: true, Text: fmt.Sprint(v)}}
+		in := input{option: slices.Clone(at), Value: Value{Path: strings.Join(at, "."), Text: fmt.Sprint(v)}}
 		if positions := t.At(at); len(positions) > 0 {
 			in.Position, in.By = positions[0], slices.Compact(positions[1:])
 		}
@@ -94,7 +94,7 @@ func (t *tracer) first() ([]render.Document, []input, error) {
 	return docs, inputs, nil
 }
 
-// inputsOf returns the values of a file. A file that is no YAML is one value, unless it is a template.
+// inputsOf returns the values of a file. A file that is not YAML is one value, unless it is a template.
 func (t *tracer) inputsOf(tree, file string, files fs.FS) []input {
 	data, err := fs.ReadFile(files, file)
 	if err != nil {

@@ -35,7 +35,6 @@ type Subject struct {
 type Value struct {
 	lab.Position        // zero if only Path is known
 	Path         string // in its file, or in the options
-	Option       bool
 	Text         string
 
 	By   []lab.Position // what set an option: parameters of a set

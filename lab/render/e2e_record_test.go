@@ -51,7 +51,7 @@ const mounted = "file:///git/"
 func TestOnRepoServer(t *testing.T) {
 	server, version, dir := os.Getenv("LAB_REPO_SERVER"), os.Getenv("LAB_E2E_VERSION"), os.Getenv("LAB_REPOSITORIES")
 	if server == "" || version == "" || dir == "" {
-		t.Skip("LAB_REPO_SERVER, LAB_E2E_VERSION or LAB_REPOSITORIES is not set")
+		t.Fatal("LAB_REPO_SERVER, LAB_E2E_VERSION or LAB_REPOSITORIES is not set: task record-render sets them")
 	}
 	m, _ := argo.ParseMinor(version)
 	r := start(t, server)

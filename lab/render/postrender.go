@@ -98,7 +98,7 @@ func set(n *yaml.Node, value string, keys ...string) {
 	}
 }
 
-// Repeated returns the first object with the kind, namespace and name of another, of which kustomize would be told twice.
+// Repeated returns the first object with the kind, namespace and name of another, which kustomize rejects.
 func Repeated(docs []Document) (Document, bool) {
 	seen := map[string]bool{}
 	for _, d := range docs {

@@ -101,13 +101,13 @@ func broken(doc Document, files map[string][]byte, value func(string) (string, b
 	visit(doc.Node)
 	message := strings.TrimPrefix(whole.Error(), "yaml: ")
 	if culprit == nil {
-		return failed(doc.File, fmt.Errorf("%s %s is no YAML after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), message))
+		return failed(doc.File, fmt.Errorf("%s %s is not valid YAML after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), message))
 	}
 	_, name, _ := strings.Cut(culprit.Value, "${")
 	name, _, _ = strings.Cut(name, "}")
 	return &Error{Problem: lab.Problem{
 		Position: position(doc, culprit, name, files),
-		Message: fmt.Sprintf("%s %s is no YAML after substitution: %q becomes %q", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
+		Message: fmt.Sprintf("%s %s is not valid YAML after substitution: %q becomes %q", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
 			culprit.Value, strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")),
 		Cure: quoteVariable,
 	}}
