@@ -229,6 +229,9 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	if err := l.core.Unasked(o.run, seen); err != nil {
 		return err
 	}
+	if err := l.core.Contested(seen); err != nil {
+		return err
+	}
 	for _, line := range seen.Losses() {
 		p.ui.Println(line)
 	}

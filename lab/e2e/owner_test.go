@@ -34,7 +34,8 @@ import (
 )
 
 // besideOwner attaches a cluster whose owner runs an Argo CD and a Flux there, in the namespaces and with an application of the name that lab uses, and replaces
-// the lab's engine by the other and back before it lets go of the cluster. The owner's engines work all the time, and nobody changes their objects.
+// the lab's engine by the other and back before it lets go of the cluster. The owner's engines work all the time, and nobody changes their objects. Until the owner's
+// Argo CD can tell its Application from the lab's, the cluster is not attached.
 func besideOwner(t *testing.T) {
 	l := newLab(t, "e2e-edge", "hub")
 	kubeconfig := kindCluster(t)
@@ -55,6 +56,13 @@ func besideOwner(t *testing.T) {
 	docker(t, "network", "connect", "lab-e2e-edge", stranger+"-control-plane")
 	l.write("clusters/edge/cluster.yaml", strings.Replace(edgeCluster, "KUBECONFIG", kubeconfig, 1))
 	l.must("generate")
+	if out := l.run("up", "--trust"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, "edge: argocd/edge-identity") || !strings.Contains(out.stderr, "installationID") {
+		t.Errorf("an Application of the owner's with the lab's name: exit %d\n%s", out.code, out.stderr)
+	}
+	check("refused")
+	o.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm, namespace: argocd}\ndata: {installationID: hers}\n")
+	o.works(t, "told apart")
+	was = o.objects(t)
 	l.must("up", "--trust")
 	l.converged(2, 2)
 	check("attached")

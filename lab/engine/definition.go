@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -33,6 +35,10 @@ type Definition struct {
 	Inputs func(chart lab.Chart, values map[string]any) (string, error)
 	// Connect connects lazily to the engine on a hub.
 	Connect func(h Hub) (Engine, error)
+	// Contests returns, as NAMESPACE/NAME, the applications of other engines of this type in a cluster that would prune what applications with these names deploy
+	// there; nil if none would. Apart tells their owner how to prevent it.
+	Contests func(ctx context.Context, cluster *rest.Config, names []string) ([]string, error)
+	Apart    string
 	// On connects lazily to the engine of a spoke; nil if only the hub has an engine.
 	On func(h Hub) (Installer, error)
 }

@@ -3,10 +3,14 @@ package up_test
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
+
+	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/plan"
@@ -219,5 +223,28 @@ func TestRemoveAfterInterruptedAttach(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Where the owner's engine would take what the lab deploys for its own, nothing is attached.
+func TestContested(t *testing.T) {
+	s := newStage(t)
+	s.attach()
+	must(t, s.dir.Create())
+	must(t, os.WriteFile(s.clusters.Kubeconfig("edge"), nil, 0o600))
+	l := (&process{stage: s}).lab()
+	l.Definition.Contests = func(_ context.Context, cluster *rest.Config, names []string) ([]string, error) {
+		if !slices.Contains(names, "edge-podinfo") {
+			t.Errorf("%q", names)
+		}
+		return []string{"argocd/edge-podinfo"}, nil
+	}
+	_, err := l.Follow(t.Context(), up.Options{Timeout: time.Second}, &audience{})
+	var failed *lab.Error
+	if !errors.As(err, &failed) || failed.Exit != lab.ExitInvalid || !slices.Equal(failed.Details, []string{"cluster edge: argocd/edge-podinfo"}) {
+		t.Errorf("%+v", err)
+	}
+	if names, err := s.clusters.Observe(t.Context()); err != nil || len(names) > 0 {
+		t.Errorf("%v, %v", names, err)
 	}
 }

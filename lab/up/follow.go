@@ -53,6 +53,9 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if err := l.Unasked(o, seen); err != nil {
 		return Outcome{}, err
 	}
+	if err := l.Contested(seen); err != nil {
+		return Outcome{}, err
+	}
 	for _, line := range seen.Losses() {
 		a.Println(line)
 	}

@@ -2,11 +2,14 @@ package argocd
 
 import (
 	"cmp"
+	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/engine"
+	"homelab/lab/engine/kube"
 )
 
 // Components of Argo CD.
@@ -31,6 +34,14 @@ func Definition(namespace string) engine.Definition {
 			}, over)
 		},
 		Inputs: Inputs,
+		Contests: func(ctx context.Context, cluster *rest.Config, names []string) ([]string, error) {
+			c, err := kube.Connect(cluster)
+			if err != nil {
+				return nil, err
+			}
+			return contests(ctx, c, cluster.Host, names)
+		},
+		Apart: "set an installationID in its ConfigMap argocd-cm",
 		Connect: func(h engine.Hub) (engine.Engine, error) {
 			a, err := New(h.Lab, h.Config, WithNamespace(namespace), WithReach(h.Reach), WithAttached(h.Guest), WithChartVersion(h.ChartVersion), WithNames(h.Names))
 			if err != nil {
