@@ -316,9 +316,9 @@ func (d *drafting) elsewhere(label string) string {
 }
 
 // engineNamespace returns the namespace of most documents, or "" for the engine's default.
-func (d *drafting) engineNamespace() string {
+func engineNamespace(docs []*document) string {
 	count := map[string]int{}
-	for _, doc := range d.docs {
+	for _, doc := range docs {
 		if ns := strict.Text(doc.node, "metadata", "namespace"); len(validation.IsDNS1123Label(ns)) == 0 {
 			count[ns]++
 		}

@@ -206,12 +206,12 @@ func ownAddress(dir string) string {
 	if err != nil {
 		return ""
 	}
-	d, err := scanned("", mounted, Wishes{})
+	scan, err := scanned(mounted)
 	if err != nil {
 		return ""
 	}
 	votes := map[string]int{}
-	for _, doc := range d.docs {
+	for _, doc := range scan.docs {
 		template := doc.app
 		if doc.set != nil {
 			template = &doc.set.Spec.Template

@@ -122,7 +122,6 @@ func (d *drafting) environmentNames() []string {
 
 // selected sets the labels that generators select by, and reports those that no cluster has.
 func (d *drafting) selected() {
-	d.Without = slices.Clone(d.unnamed)
 	own, list := d.registered(d.estate.Clusters[0]), d.selectors()
 	environments, done := environmentKeys(list), map[string]bool{}
 	for _, s := range list {

@@ -13,10 +13,18 @@ import (
 	"homelab/lab/render"
 )
 
+// graph is how documents lead to one another.
+type graph struct {
+	taken   map[*document]bool // by the root
+	own     map[*document]bool // those that sync themselves: roots as they are
+	leading bool               // a root leads to others
+	doubled []Left             // roots that create what another does
+}
+
 // roots finds the documents that lead to others, and those that none leads to. If none leads anywhere, all are roots. Of several that create the same, as there is one
 // for each Argo CD, only the first is.
 func (d *drafting) roots() {
-	d.taken, d.own, d.leading, d.Roots, d.Beside, d.doubled = map[*document]bool{}, map[*document]bool{}, false, nil, nil, nil
+	d.graph, d.Roots, d.Beside = graph{taken: map[*document]bool{}, own: map[*document]bool{}}, nil, nil
 	d.Choices = slices.DeleteFunc(d.Choices, func(c Choice) bool { return c.About == rootChoice })
 	leads := map[*document][]*document{}
 	below := map[*document]bool{}
