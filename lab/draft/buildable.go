@@ -15,7 +15,7 @@ func (d *drafting) buildable(roots []fluxroot.Root) ([]fluxroot.Root, error) {
 	at := func(p lab.Position) string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 	roots = slices.DeleteFunc(slices.Clone(roots), func(r fluxroot.Root) bool {
 		r.WithoutVariables()
-		x := d.expand(r, &lacks{})
+		x := d.expandRoot(r, &lacks{})
 		for _, p := range x.Problems {
 			d.unbuilt = append(d.unbuilt, Left{At: r.At, Why: fmt.Sprintf("cannot be built: %s: %s", p.Position, p.Message)})
 		}

@@ -66,7 +66,7 @@ func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bo
 	}
 	for _, r := range roots {
 		files[r.At.File] = true
-		x := d.expand(r, l)
+		x := d.expandRoot(r, l)
 		for _, app := range slices.Concat(x.Roots, x.Applications) {
 			files[app.At.File] = true
 			for _, o := range app.Objects {
@@ -100,22 +100,17 @@ func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bo
 
 // fluxClusters adds a cluster for each root. A lone one is the hub; of several, the one so named, or an additional one.
 func (d *drafting) fluxClusters(roots []fluxroot.Root) {
-	d.environment(lab.DefaultEnvironment)
-	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Mounts: map[string]string{}}
-	hub.Engine = lab.EngineSpec{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}
-	for _, r := range d.estate.Repositories {
-		hub.Mounts[r.URL] = r.Dir
-	}
+	name, spokes := "hub", slices.Clone(d.remotes)
 	if i := slices.IndexFunc(roots, func(r fluxroot.Root) bool { return len(roots) == 1 || control.MatchString(r.Cluster) }); i >= 0 {
-		hub.Name = roots[i].Cluster
+		name = roots[i].Cluster
 	}
-	spokes := slices.Clone(d.remotes)
+	hub := d.hub(name)
+	hub.Engine = lab.EngineSpec{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}
 	if len(spokes) > 0 {
 		hub.Engine.Shape = lab.ShapeHub
 	}
-	d.estate.Clusters = append(d.estate.Clusters, hub)
 	for _, r := range roots {
-		if r.Cluster != hub.Name {
+		if r.Cluster != name {
 			spokes = append(spokes, target{name: r.Cluster})
 		}
 	}

@@ -117,9 +117,8 @@ func listed(k folder, fields ...string) []string {
 func (d *drafting) synced(f folder) bool {
 	return slices.ContainsFunc(d.docs, func(doc *document) bool {
 		return !doc.folder && slices.ContainsFunc(d.applications(doc), func(app *appset.Template) bool {
-			return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
-				r, ok := d.inputs().Mounted(s.RepoURL)
-				return ok && r.Dir == f.repo.Dir && s.Path != "" && path.Clean(s.Path) == f.dir && s.Directory == nil
+			return slices.ContainsFunc(d.foldersOf(app), func(s synced) bool {
+				return s.repo.Dir == f.repo.Dir && path.Clean(s.Path) == f.dir && s.Directory == nil
 			})
 		})
 	})
@@ -153,7 +152,7 @@ func (d *drafting) folderDocument(f folder) *document {
 
 // leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
 func (d *drafting) leadsOnly(f folder, app *appset.Template) bool {
-	objects, err := render.Render(render.Source{FS: f.repo.FS, Source: *app.Spec.Source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace})
+	objects, err := synced{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
 	if err != nil {
 		return false
 	}

@@ -81,11 +81,8 @@ func (d *drafting) given(key string, label bool) bool {
 func (d *drafting) everyAddon() []lab.Addon {
 	var list []lab.Addon
 	for _, doc := range d.docs {
-		if doc.set == nil {
-			continue
-		}
 		for _, label := range doc.switches() {
-			name := strings.ReplaceAll(strings.TrimPrefix(label, enable), "_", "-")
+			name, _ := addonOf(label)
 			i := slices.IndexFunc(list, func(a lab.Addon) bool { return a.Name == name })
 			if i < 0 {
 				list, i = append(list, lab.Addon{Name: name}), len(list)
@@ -109,7 +106,7 @@ func (d *drafting) provided(u use) bool {
 		}
 		for i := range d.estate.Clusters {
 			if c := &d.estate.Clusters[i]; d.hosts(c) {
-				c.Metadata = with(c.Metadata, u.key, d.registered(*c).Annotations[name].Value)
+				c.Metadata[u.key] = d.registered(*c).Annotations[name].Value
 			}
 		}
 		d.note(Key{Name: u.key, Value: name, How: Found, At: u.at})
@@ -182,7 +179,7 @@ func (d *drafting) labelSelected(u use) {
 			if values := d.fit(u); len(values) > 0 {
 				k.Value, k.How = d.choose(Choice{About: labelOf(u.key, c.Name), Of: values, At: u.at}), Found
 			}
-			c.Labels = with(c.Labels, u.key, k.Value)
+			c.Labels[u.key] = k.Value
 			d.note(k)
 		}
 	}

@@ -28,10 +28,7 @@ func (d *drafting) selectors() []asked {
 	var list []asked
 	selector, w := 0, d.world()
 	for _, doc := range d.docs {
-		if doc.set == nil {
-			continue
-		}
-		for _, s := range d.set(doc, w).selectors {
+		for _, s := range d.expand(doc, w).selectors {
 			selector++
 			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 				list = append(list, asked{key: key, value: s.MatchLabels[key], at: doc.at, selector: selector})

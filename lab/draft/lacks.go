@@ -59,7 +59,7 @@ func (d *drafting) lack(l *lacks, roots []fluxroot.Root) {
 	for name := range found {
 		for i := range d.estate.Clusters {
 			if c := &d.estate.Clusters[i]; c.Metadata[name] == "" && slices.ContainsFunc(roots, func(r fluxroot.Root) bool { return r.Cluster == c.Name }) {
-				c.Metadata = with(c.Metadata, name, c.Name)
+				c.Metadata[name] = c.Name
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func (d *drafting) differing(s *seed) {
 		}
 		for i := range d.estate.Clusters {
 			if c := &d.estate.Clusters[i]; of[c.Name] != "" {
-				c.Metadata = with(c.Metadata, name, of[c.Name])
+				c.Metadata[name] = of[c.Name]
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (d *drafting) differing(s *seed) {
 
 func (d *drafting) adapt(l *lacks, r *fluxroot.Root) fluxset.Expansion {
 	r.Adaptation = fluxset.Adaptation{}
-	x := d.expand(*r, l)
+	x := d.expandRoot(*r, l)
 	for _, root := range x.Roots {
 		if root.Name != r.Name {
 			continue
@@ -117,7 +117,7 @@ func (d *drafting) adapt(l *lacks, r *fluxroot.Root) fluxset.Expansion {
 	if len(r.Adaptation.Patches) == 0 {
 		return x
 	}
-	return d.expand(*r, l)
+	return d.expandRoot(*r, l)
 }
 
 // components enables additional controllers that an application needs.
@@ -183,14 +183,6 @@ func used(app fluxset.Application) map[namespace]lab.Position {
 	return uses
 }
 
-func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
-}
-
 // decryption matches keys of Secrets that kustomize-controller parses, in ImportKeys of internal/decryptor. One that is invalid fails every Kustomization with the
 // Secret in spec.decryption, even if it has nothing to decrypt.
 var decryption = regexp.MustCompile(`\.(agekey|asc)$|^sops\.(aws-kms|azure-kv|gcp-kms)$`)
@@ -204,7 +196,7 @@ func (l *lacks) encrypted(o render.Document) {
 	at := lab.Position{File: o.File, Line: o.Line}
 	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.kind == kind && s.namespace == in && s.name == name })
 	if i < 0 {
-		l.seeds = append(l.seeds, &seed{kind: kind, namespace: in, name: name, at: at})
+		l.seeds = append(l.seeds, &seed{kind: kind, namespace: in, name: name, at: at, found: map[string]map[string]string{}})
 		i = len(l.seeds) - 1
 	}
 	l.seeds[i].of = strict.Text(o.Node, "type")
@@ -240,7 +232,7 @@ func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[st
 			}
 			if len(fit) > 0 {
 				best := d.choose(Choice{About: "annotation " + u.Name + " of cluster " + c.Name, At: u.At, Of: highest(fit, func(value string) int { return rankOf(value, r.Cluster) })})
-				c.Metadata, found[u.Name] = with(c.Metadata, u.Name, best), true
+				c.Metadata[u.Name], found[u.Name] = best, true
 				d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
 			}
 		}

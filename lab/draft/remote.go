@@ -19,7 +19,7 @@ var accessWords = regexp.MustCompile(`(^|-)(cluster|kubeconfig|kube|config|kcfg|
 
 // remoteClusters returns the clusters whose kubeconfigs the Kustomizations and HelmReleases below a root refer to, and the repositories do not contain.
 func (d *drafting) remoteClusters(root fluxroot.Root) []target {
-	x := d.expand(root, &lacks{})
+	x := d.expandRoot(root, &lacks{})
 	var list []target
 	seen := map[string]bool{}
 	for _, app := range slices.Concat(x.Roots, x.Applications) {

@@ -39,7 +39,7 @@ type document struct {
 
 // title identifies the object.
 func (doc *document) title() string {
-	return strict.Text(doc.node, "kind") + " " + strict.Text(doc.node, "metadata", "name")
+	return strict.Title(doc.node)
 }
 
 // use is a reference to a label or annotation in a template.
@@ -90,7 +90,9 @@ func scanned(repositories []lab.Repository) (scan, error) {
 		key[r.Dir] = lab.RepositoryKey(r.URL)
 	}
 	s := scan{repositories: slices.Clone(repositories), defined: map[string]bool{}, templates: map[folder][]*document{}, types: field.New(), terraform: map[string][]string{}}
-	slices.SortStableFunc(s.repositories, func(a, b lab.Repository) int { return cmp.Or(cmp.Compare(key[a.Dir], key[b.Dir]), cmp.Compare(a.Dir, b.Dir)) })
+	slices.SortStableFunc(s.repositories, func(a, b lab.Repository) int {
+		return cmp.Or(cmp.Compare(key[a.Dir], key[b.Dir]), cmp.Compare(a.Dir, b.Dir))
+	})
 	for i := range s.repositories {
 		if r := &s.repositories[i]; i == 0 || r.Dir != s.repositories[i-1].Dir {
 			if err := s.walk(r); err != nil {

@@ -161,10 +161,7 @@ func (d *drafting) destinations(doc *document) []appset.Destination {
 		return []appset.Destination{doc.app.Spec.Destination}
 	}
 	list := []appset.Destination{doc.set.Spec.Template.Spec.Destination}
-	x, err := doc.set.Expand(d.world())
-	if err != nil {
-		return list
-	}
+	x := d.expand(doc, d.world())
 	if len(doc.set.Selectors()) == 0 && len(x.Applications)+len(x.Invalid) > 0 { // independent of clusters
 		list = nil
 	}
@@ -203,10 +200,8 @@ func (d *drafting) nameOf(server string, taken []target) string {
 }
 
 func (d *drafting) spoke(t target, environment string) {
-	c := lab.Cluster{
-		Name: t.name, Role: lab.RoleSpoke, Environment: environment, Provider: lab.ProviderKind, ControlPlanes: 1, Server: t.server,
-		Addons: map[string]bool{}, Labels: map[string]string{}, Metadata: map[string]string{},
-	}
+	c := newCluster(t.name, lab.RoleSpoke)
+	c.Environment, c.Server = environment, t.server
 	for _, k := range t.secrets {
 		c.KubeconfigSecrets = append(c.KubeconfigSecrets, k.KubeconfigSecret)
 		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Found, At: k.At})
@@ -217,9 +212,6 @@ func (d *drafting) spoke(t target, environment string) {
 
 // lay sets the labels and annotations of a cluster's Secret, except enable labels.
 func (d *drafting) lay(c *lab.Cluster, t target) {
-	if c.Metadata == nil {
-		c.Metadata = map[string]string{}
-	}
 	for key, value := range t.labels {
 		if key == "environment" || strings.HasPrefix(key, enable) || len(validation.IsQualifiedName(key)) > 0 {
 			continue

@@ -222,7 +222,7 @@ func unnamed(target map[string]string) map[string]string {
 // independent returns the operations that remove a Kustomization's dependencies on copies of the root.
 func (m Adaptation) independent(n *yaml.Node) []operation {
 	var ops []operation
-	for i, on := range slices.Backward(items(strict.Get(n, "spec", "dependsOn"))) {
+	for i, on := range slices.Backward(strict.List(n, "spec", "dependsOn")) {
 		if m.copies[cmp.Or(strict.Text(on, "namespace"), strict.Text(n, "metadata", "namespace"))+"/"+strict.Text(on, "name")] {
 			ops = append(ops, operation{Op: "remove", Path: fmt.Sprintf("/spec/dependsOn/%d", i)})
 		}

@@ -95,7 +95,7 @@ func (m Adaptation) healthChecks(n *yaml.Node) []operation {
 func (m Adaptation) HealthChecks(checks *yaml.Node) *yaml.Node {
 	kept := &yaml.Node{Kind: yaml.SequenceNode}
 	changed := false
-	for _, check := range items(checks) {
+	for _, check := range strict.List(checks) {
 		switch is := served(check); {
 		case m.gone[objectOf(check)] || isImage(check) || isOperator(check):
 			changed = true

@@ -60,7 +60,7 @@ func formerFields(n *yaml.Node) []operation {
 		ops = formerPatches(spec, "/spec")
 	case helmv2.HelmReleaseKind:
 		ops = formerValuesFile(strict.Get(spec, "chart", "spec"), "/spec/chart/spec")
-		for i, r := range items(strict.Get(spec, "postRenderers")) {
+		for i, r := range strict.List(spec, "postRenderers") {
 			ops = append(ops, formerPatches(strict.Get(r, "kustomize"), fmt.Sprintf("/spec/postRenderers/%d/kustomize", i))...)
 		}
 	case sourcev1.HelmChartKind:
@@ -91,13 +91,13 @@ func formerPatches(n *yaml.Node, path string) []operation {
 // Patches returns the patches of a Kustomization's spec or of a post-renderer, including those in fields of old APIs, in the order in which kustomize applies them.
 func Patches(n *yaml.Node) []any {
 	var patches []any
-	for _, p := range items(strict.Get(n, mergePatches)) {
+	for _, p := range strict.List(n, mergePatches) {
 		patches = append(patches, Patch{Patch: textOf(p)})
 	}
-	for _, p := range items(strict.Get(n, "patches")) {
+	for _, p := range strict.List(n, "patches") {
 		patches = append(patches, p)
 	}
-	for _, p := range items(strict.Get(n, jsonPatches)) {
+	for _, p := range strict.List(n, jsonPatches) {
 		patch := Patch{Patch: textOf(strict.Get(p, "patch"))}
 		if target := strict.Get(p, "target"); target != nil {
 			_ = target.Decode(&patch.Target) // of texts, or invalid for Flux too
@@ -118,7 +118,7 @@ func formerValuesFile(n *yaml.Node, path string) []operation {
 		return nil
 	}
 	files := []string{file}
-	for _, f := range items(strict.Get(n, "valuesFiles")) {
+	for _, f := range strict.List(n, "valuesFiles") {
 		files = append(files, f.Value)
 	}
 	return []operation{{"add", path + "/valuesFiles", files}, {Op: "remove", Path: path + "/" + valuesFile}}

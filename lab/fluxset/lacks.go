@@ -171,7 +171,7 @@ func (d supply) lacks(u needs.Unit, at step) (kinds, waits []Undefined) {
 			kinds = append(kinds, of)
 			continue
 		}
-		of.Why = "waits for " + needs.Title(n.Object) + of.Why
+		of.Why = "waits for " + strict.Title(n.Object) + of.Why
 		waits = append(waits, of)
 	}
 	return kinds, waits
@@ -182,7 +182,7 @@ func (x Expansion) Lacks(a Application, r Release, objects []render.Document, no
 	kinds, waits = x.supply.lacks(needs.Unit{Cluster: r.Remote, Name: a.Key(), Namespace: r.TargetNamespace, Objects: objects, Nodes: nodes}, step{a.Key(), installed})
 	for _, o := range objects {
 		if why := needs.Flux().Rejected(o); why != "" {
-			waits = append(waits, Undefined{Why: "has " + needs.Title(o.Node) + ", which is " + why})
+			waits = append(waits, Undefined{Why: "has " + strict.Title(o.Node) + ", which is " + why})
 		}
 	}
 	return kinds, waits
@@ -258,7 +258,7 @@ func (x *expander) brings(r Release) (kinds []string, more bool) {
 func depends(fsys fs.FS, file string, data []byte) bool {
 	docs, _ := strict.Parse(file, data)
 	return slices.ContainsFunc(docs, func(n *yaml.Node) bool {
-		return slices.ContainsFunc(items(strict.Get(n, "dependencies")), func(d *yaml.Node) bool {
+		return slices.ContainsFunc(strict.List(n, "dependencies"), func(d *yaml.Node) bool {
 			_, err := fs.Stat(fsys, path.Join(path.Dir(file), "charts", strict.Text(d, "name")))
 			return err != nil
 		})

@@ -36,7 +36,7 @@ func (x *expander) leaveOutHomeless() {
 			}
 			for _, o := range a.Objects {
 				if name := strict.Text(o.Node, "metadata", "namespace"); name != "" && !ignored(o.Node) && !made(a.Remote, name) {
-					a.stall(fmt.Sprintf("%s %s is in namespace %s, which nothing creates", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name"), name))
+					a.stall(fmt.Sprintf("%s is in namespace %s, which nothing creates", strict.Title(o.Node), name))
 				}
 			}
 			for _, r := range a.Releases {

@@ -25,11 +25,11 @@ const Suspended = "suspended: spec.suspend"
 
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
-	app.patched, app.decrypt = len(items(strict.Get(n, "spec", "patches"))) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
+	app.patched, app.decrypt = len(strict.List(n, "spec", "patches")) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
 	checks := strict.Get(n, "spec", "healthChecks")
 	app.waitsForAll = strict.Text(n, "spec", "wait") == "true"
-	if app.Waits = app.waitsForAll || len(items(checks)) > 0; !app.waitsForAll {
-		for _, check := range items(checks) {
+	if app.Waits = app.waitsForAll || len(strict.List(checks)) > 0; !app.waitsForAll {
+		for _, check := range strict.List(checks) {
 			app.checks = append(app.checks, objectOf(check))
 		}
 	}
@@ -228,7 +228,7 @@ func (x *expander) applied(app *Application) {
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
-			for _, s := range items(strict.Get(o.Node, "subjects")) {
+			for _, s := range strict.List(o.Node, "subjects") {
 				x.data[bindingOf+dataKey(app.Remote, strict.Text(s, "kind"), strict.Text(s, "namespace")+"/"+strict.Text(s, "name"))] = map[string]string{}
 			}
 		case kind == "ConfigMap" || kind == "Secret":

@@ -98,7 +98,7 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 	}
 	if d, twice := render.Repeated(objects); twice {
 		return nil, &render.Error{Problem: lab.Problem{
-			Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s %s twice", r.Name, strict.Text(d.Node, "kind"), strict.Text(d.Node, "metadata", "name")),
+			Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s twice", r.Name, strict.Title(d.Node)),
 		}}
 	}
 	for _, p := range spec.PostRenderers {
@@ -201,7 +201,7 @@ func (r replaced) ReadDir(name string) ([]fs.DirEntry, error) {
 // Refused returns why the API server rejects an object of a release's chart, or "".
 func (r Release) Refused(objects []render.Document) string {
 	for _, o := range objects {
-		of := strict.Text(o.Node, "kind") + " " + strict.Text(o.Node, "metadata", "name")
+		of := strict.Title(o.Node)
 		switch p, why := misfit(o), needs.RejectedByHelm(o); {
 		case p != nil:
 			return fmt.Sprintf("HelmRelease %s has %s, which is refused: %s", r.Name, of, p.String())

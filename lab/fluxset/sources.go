@@ -111,7 +111,7 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 	}
 	patterns = append(parsed(excludedGit, nil), patterns...)
 	a := artifact{FS: fsys, ignored: gitignore.NewMatcher(patterns), links: map[string]bool{}, folders: map[string]bool{}}
-	for _, dir := range items(strict.Get(x.of[source], "spec", "sparseCheckout")) {
+	for _, dir := range strict.List(x.of[source], "spec", "sparseCheckout") {
 		a.only = append(a.only, strings.TrimPrefix(path.Join("/", dir.Value), "/"))
 	}
 	x.files[source] = a
@@ -227,7 +227,7 @@ func (x *expander) assign(app *Application) {
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	of := strict.Get(n, "spec", "kubeConfig")
 	if name := strict.Text(of, "configMapRef", "name"); name != "" {
-		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
+		app.leaveOut(n, fmt.Sprintf("%s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Title(n), name))
 	}
 	ref := strict.Get(of, "secretRef")
 	if ref == nil {
@@ -235,7 +235,7 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	}
 	r := Read{Kind: "Secret", Namespace: strict.Text(n, "metadata", "namespace"), Name: strict.Text(ref, "name")}
 	if x.Scope.ClusterOf(r.Namespace, r.Name) == "" && x.dataOf(r) == nil {
-		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
+		app.leaveOut(n, fmt.Sprintf("%s is for a remote cluster, whose Secret %s is missing", strict.Title(n), r.Name))
 	}
 }
 
@@ -243,14 +243,14 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 func (x *expander) leaveOutNested(app *Application) {
 	for _, o := range app.Objects {
 		if strings.Contains(strict.Text(o.Node, "apiVersion"), ".toolkit.fluxcd.io/") || IsGenerator(o.Node) {
-			app.stall(fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
+			app.stall(fmt.Sprintf("%s is for a Flux in a remote cluster, which has none", strict.Title(o.Node)))
 		}
 	}
 }
 
 func (x *expander) leaveOutIncluding(app *Application) {
 	for _, source := range x.sourcesOf(app.source) {
-		if len(items(strict.Get(x.of[source], "spec", "include"))) > 0 {
+		if len(strict.List(x.of[source], "spec", "include")) > 0 {
 			app.stall(source + " includes other repositories, which is not supported: spec.include")
 		}
 	}

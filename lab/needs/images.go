@@ -40,7 +40,7 @@ func containers(objects []render.Document) []*yaml.Node {
 	for _, o := range objects {
 		for _, keys := range [][]any{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
 			pod := strict.Get(strict.Get(o.Node, "spec"), keys...)
-			list = append(list, slices.Concat(sequence(pod, "initContainers"), sequence(pod, "containers"))...)
+			list = append(list, slices.Concat(strict.List(pod, "initContainers"), strict.List(pod, "containers"))...)
 		}
 	}
 	return list

@@ -59,12 +59,12 @@ func podReads(spec *yaml.Node, namespace string) []string {
 	if account := strict.Text(spec, "serviceAccountName"); account != "default" && namespace != metav1.NamespaceSystem {
 		read("ServiceAccount", spec, "serviceAccountName")
 	}
-	for _, c := range slices.Concat(sequence(spec, "initContainers"), sequence(spec, "containers")) {
-		for _, e := range sequence(c, "env") {
+	for _, c := range slices.Concat(strict.List(spec, "initContainers"), strict.List(spec, "containers")) {
+		for _, e := range strict.List(c, "env") {
 			read("Secret", strict.Get(e, "valueFrom", "secretKeyRef"), "name")
 			read("ConfigMap", strict.Get(e, "valueFrom", "configMapKeyRef"), "name")
 		}
-		for _, e := range sequence(c, "envFrom") {
+		for _, e := range strict.List(c, "envFrom") {
 			read("Secret", strict.Get(e, "secretRef"), "name")
 			read("ConfigMap", strict.Get(e, "configMapRef"), "name")
 		}
@@ -75,11 +75,11 @@ func podReads(spec *yaml.Node, namespace string) []string {
 	if class := strict.Text(spec, "runtimeClassName"); class != "" {
 		list = append(list, "RuntimeClass "+class)
 	}
-	for _, v := range sequence(spec, "volumes") {
+	for _, v := range strict.List(spec, "volumes") {
 		read("PersistentVolumeClaim", strict.Get(v, "persistentVolumeClaim"), "claimName")
 		read("Secret", strict.Get(v, "secret"), "secretName")
 		read("ConfigMap", strict.Get(v, "configMap"), "name")
-		for _, p := range sequence(v, "projected", "sources") {
+		for _, p := range strict.List(v, "projected", "sources") {
 			read("Secret", strict.Get(p, "secret"), "name")
 			read("ConfigMap", strict.Get(p, "configMap"), "name")
 		}

@@ -53,7 +53,7 @@ func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error)
 	}
 	docs, problems := strict.Parse(doc.File, object)
 	if len(problems) > 0 || len(docs) != 1 {
-		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), problems.Error()))
+		return nil, failed(doc.File, fmt.Errorf("%s is not a manifest after substitution: %s", strict.Title(doc.Node), problems.Error()))
 	}
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
@@ -101,13 +101,13 @@ func broken(doc Document, files map[string][]byte, value func(string) (string, b
 	visit(doc.Node)
 	message := strings.TrimPrefix(whole.Error(), "yaml: ")
 	if culprit == nil {
-		return failed(doc.File, fmt.Errorf("%s %s is not valid YAML after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), message))
+		return failed(doc.File, fmt.Errorf("%s is not valid YAML after substitution: %s", strict.Title(doc.Node), message))
 	}
 	_, name, _ := strings.Cut(culprit.Value, "${")
 	name, _, _ = strings.Cut(name, "}")
 	return &Error{Problem: lab.Problem{
 		Position: position(doc, culprit, name, files),
-		Message: fmt.Sprintf("%s %s is not valid YAML after substitution: %q becomes %q", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
+		Message: fmt.Sprintf("%s is not valid YAML after substitution: %q becomes %q", strict.Title(doc.Node),
 			culprit.Value, strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")),
 		Cure: quoteVariable,
 	}}
@@ -144,7 +144,7 @@ func malformed(doc Document, files map[string][]byte, whole error) error {
 	}
 	return &Error{Problem: lab.Problem{
 		Position: at,
-		Message:  fmt.Sprintf("%s %s: substitution cannot read %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), strings.Join(texts, "; ")),
+		Message:  fmt.Sprintf("%s: substitution cannot read %s", strict.Title(doc.Node), strings.Join(texts, "; ")),
 		Cure:     "write $${...} for a literal ${...}, or annotate the object with " + noSubstitution + ": disabled",
 	}}
 }
@@ -181,7 +181,7 @@ func refused(doc Document) error {
 		if key, value := notText(of); key != "" {
 			return &Error{Problem: lab.Problem{
 				Position: lab.Position{File: doc.File, Line: strict.Get(of, key).Line},
-				Message: fmt.Sprintf("%s %s: %s.%s is %s after substitution, not a string", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
+				Message: fmt.Sprintf("%s: %s.%s is %s after substitution, not a string", strict.Title(doc.Node),
 					strings.ReplaceAll(strings.Trim(fmt.Sprint(field), "[]"), " ", "."), key, value),
 				Cure: quoteVariable,
 			}}

@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"iter"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -54,4 +55,61 @@ func Text(n *yaml.Node, path ...any) string {
 		return ""
 	}
 	return n.Value
+}
+
+// List returns the elements of the list at a path, if it is one.
+func List(n *yaml.Node, path ...any) []*yaml.Node {
+	if n = Get(n, path...); n == nil || n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	return n.Content
+}
+
+// Pairs returns the keys and values of the mapping at a path, if it is one.
+func Pairs(n *yaml.Node, path ...any) iter.Seq2[*yaml.Node, *yaml.Node] {
+	n = Get(n, path...)
+	return func(yield func(key, value *yaml.Node) bool) {
+		for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i], n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Texts returns the scalars of the mapping at a path.
+func Texts(n *yaml.Node, path ...any) map[string]string {
+	texts := map[string]string{}
+	for key, value := range Pairs(n, path...) {
+		if value.Kind == yaml.ScalarNode {
+			texts[key.Value] = value.Value
+		}
+	}
+	return texts
+}
+
+// Scalars returns the scalars in a node, each with the keys that lead to it, without the indexes of lists. Keys are scalars of their mapping, too.
+func Scalars(n *yaml.Node) iter.Seq2[[]string, *yaml.Node] {
+	return func(yield func([]string, *yaml.Node) bool) { scalars(n, nil, yield) }
+}
+
+func scalars(n *yaml.Node, keys []string, yield func([]string, *yaml.Node) bool) bool {
+	if n.Kind == yaml.ScalarNode && !yield(keys, n) {
+		return false
+	}
+	for i, c := range n.Content {
+		below := keys
+		if n.Kind == yaml.MappingNode {
+			below = append(keys[:len(keys):len(keys)], n.Content[i-i%2].Value)
+		}
+		if !scalars(c, below, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Title names an object in messages, "Deployment web".
+func Title(n *yaml.Node) string {
+	return strings.TrimSpace(Text(n, "kind") + " " + Text(n, "metadata", "name"))
 }
