@@ -43,7 +43,7 @@ func fromFiles(n *yaml.Node) bool {
 	if kind := strict.Text(n, "kind"); kind != "Secret" && kind != "ConfigMap" {
 		return false
 	}
-	for _, value := range dataOf(n) {
+	for _, value := range Data(n) {
 		if strings.Contains(value, "ENC[AES256_GCM,data:") {
 			return true
 		}
@@ -270,6 +270,3 @@ func Name(n *yaml.Node) string {
 	}
 	return name
 }
-
-// Data returns the keys and values of a ConfigMap or a Secret.
-func Data(n *yaml.Node) map[string]string { return dataOf(n) }

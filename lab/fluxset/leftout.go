@@ -3,6 +3,7 @@ package fluxset
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -53,12 +54,10 @@ type steps struct {
 	known  map[step][]need         // found so far
 }
 
-func newSteps(lists ...[]Application) steps {
+func newSteps(all iter.Seq[*Application]) steps {
 	s := steps{apps: map[string]*Application{}, owners: map[string]string{}, makers: map[place][]string{}, known: map[step][]need{}}
-	for _, list := range lists {
-		for i := range list {
-			s.apps[list[i].Key()] = &list[i]
-		}
+	for a := range all {
+		s.apps[a.Key()] = a
 	}
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.apps))) { // the first one counts
 		for _, r := range s.apps[key].Releases {
@@ -180,7 +179,7 @@ func (s steps) circular() {
 func (x *expander) leaveOut() {
 	x.bind()
 	x.leaveOutUnread()
-	s := newSteps(x.Roots, x.Applications)
+	s := newSteps(x.all())
 	s.circular()
 	x.late(s)
 	x.undefined(s)

@@ -83,7 +83,6 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 	var crds, before, objects []render.Document
 	for _, d := range docs {
 		switch {
-		case isUnknownHook(d):
 		case strings.HasPrefix(d.File, path.Join(r.Folder, "crds")+"/") || strings.HasPrefix(d.File, path.Join(r.Folder, "charts")+"/") && strings.Contains(d.File, "/crds/"):
 			if !r.noCRDs {
 				crds = append(crds, d)
@@ -125,18 +124,6 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 		render.Common(objects, labels, common.Annotations)
 	}
 	return slices.Concat(crds, before, objects), nil
-}
-
-// isUnknownHook reports whether Helm drops an object: it is for an event that Helm does not know.
-func isUnknownHook(d render.Document) bool {
-	text := strict.Text(d.Node, "metadata", "annotations", helmrelease.HookAnnotation)
-	events := []helmrelease.HookEvent{
-		helmrelease.HookPreInstall, helmrelease.HookPostInstall, helmrelease.HookPreDelete, helmrelease.HookPostDelete, helmrelease.HookPreUpgrade, helmrelease.HookPostUpgrade,
-		helmrelease.HookPreRollback, helmrelease.HookPostRollback, helmrelease.HookTest, "test-success",
-	}
-	return text != "" && slices.ContainsFunc(strings.Split(text, ","), func(event string) bool {
-		return !slices.Contains(events, helmrelease.HookEvent(strings.ToLower(strings.TrimSpace(event))))
-	})
 }
 
 // edited returns the files of a chart as source-controller packs it: with its valuesFiles as values, and their generation or the revision in its version.

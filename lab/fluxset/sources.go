@@ -296,19 +296,16 @@ func (x *expander) leaveOutUnread() {
 		}
 		return reason
 	}
-	for _, list := range [][]Application{x.Roots, x.Applications} {
-		for i := range list {
-			a := &list[i]
-			if unread := why(a.source); unread != "" && (a.mounted || a.Elsewhere != "") {
-				a.stall(unread)
-			}
-			for _, r := range a.Releases {
-				if a.mounted && !r.Suspended {
-					a.LeftOut = cmp.Or(a.LeftOut, why(r.chart), why(r.Source))
-				}
-			}
-			x.awaitSources(a)
+	for a := range x.all() {
+		if unread := why(a.source); unread != "" && (a.mounted || a.Elsewhere != "") {
+			a.stall(unread)
 		}
+		for _, r := range a.Releases {
+			if a.mounted && !r.Suspended {
+				a.LeftOut = cmp.Or(a.LeftOut, why(r.chart), why(r.Source))
+			}
+		}
+		x.awaitSources(a)
 	}
 }
 

@@ -59,10 +59,7 @@ func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
 			return nil, failed(s.Path, fmt.Errorf("value file %s: %w", o.ValueFiles[i], err))
 		}
 		if len(matches) == 0 && !o.IgnoreMissingValueFiles {
-			return nil, &Error{Problem: lab.Problem{
-				Position: lab.Position{File: s.Path}, Message: fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]),
-				Cure: "write one, or set helm.ignoreMissingValueFiles",
-			}}
+			return nil, invalid(lab.Position{File: s.Path}, fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]), "write one, or set helm.ignoreMissingValueFiles")
 		}
 		for _, name := range matches {
 			match := valueFile{f.fsys, f.ref, name}
