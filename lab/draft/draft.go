@@ -199,7 +199,7 @@ func (d *drafting) converge() {
 	d.alone = false
 	for range deepest {
 		d.estate.Clusters, d.estate.Environments, d.keys, d.Choices, d.Without = nil, nil, map[string]*Key{}, nil, slices.Clone(d.unnamed)
-		d.answer = d.answered()
+		d.solve()
 		d.environments()
 		d.provide(d.annotations())
 		d.selected()
@@ -217,7 +217,10 @@ func (d *drafting) converge() {
 }
 
 func (d *drafting) done(f fstest.MapFS) *Draft {
-	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
+	for _, k := range d.keys {
+		d.Keys = append(d.Keys, *k)
+	}
+	slices.SortFunc(d.Keys, func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
 	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
@@ -230,16 +233,6 @@ func (d *drafting) done(f fstest.MapFS) *Draft {
 		d.Clusters = append(d.Clusters, c.Name)
 	}
 	return &d.Draft
-}
-
-func values(m map[string]*Key) func(func(Key) bool) {
-	return func(yield func(Key) bool) {
-		for _, k := range m {
-			if !yield(*k) {
-				return
-			}
-		}
-	}
 }
 
 func joinedDirs(repositories []lab.Repository) string {
@@ -262,17 +255,13 @@ func (d *drafting) environment(name string) *lab.Environment {
 
 // choose returns one of the values that fit equally well: the wanted one, or the first.
 func (d *drafting) choose(c Choice) string {
-	if len(c.Of) > 1 {
-		c.Took = c.Of[0]
-		if took := d.wishes.Took[c.About]; slices.Contains(c.Of, took) {
-			c.Took = took
-		}
-		if !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
-			d.Choices = append(d.Choices, c)
-		}
-		return c.Took
+	if c.Took = c.Of[0]; slices.Contains(c.Of, d.wishes.Took[c.About]) {
+		c.Took = d.wishes.Took[c.About]
 	}
-	return c.Of[0]
+	if len(c.Of) > 1 && !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
+		d.Choices = append(d.Choices, c)
+	}
+	return c.Took
 }
 
 func noRoot(file string) error {

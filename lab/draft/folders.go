@@ -35,7 +35,7 @@ func (d *drafting) folders() bool {
 		return found
 	}
 	for _, c := range d.charts {
-		if d.tried[c] || d.synced(c) || !d.mentionsApplications(c) {
+		if d.tried[c] || d.synced(c) || !mentionsApplications(c) {
 			continue
 		}
 		d.tried[c] = true
@@ -101,11 +101,9 @@ func listed(k folder, fields ...string) []string {
 	var list []string
 	for _, doc := range docs {
 		for _, field := range fields {
-			if n := strict.Get(doc, field); n != nil {
-				for _, entry := range n.Content {
-					if name := path.Join(k.dir, cmp.Or(strict.Text(entry, "path"), entry.Value)); fs.ValidPath(name) {
-						list = append(list, name)
-					}
+			for _, entry := range strict.List(doc, field) {
+				if name := path.Join(k.dir, cmp.Or(strict.Text(entry, "path"), entry.Value)); fs.ValidPath(name) {
+					list = append(list, name)
 				}
 			}
 		}
@@ -124,7 +122,7 @@ func (d *drafting) synced(f folder) bool {
 	})
 }
 
-func (d *drafting) mentionsApplications(f folder) bool {
+func mentionsApplications(f folder) bool {
 	from := render.Source{FS: f.repo.FS, Source: appset.Source{Path: path.Join(f.dir, "templates"), Directory: &appset.Directory{}}}
 	return render.Mentions(from, argo.Group) && render.Mentions(from, "kind: Application")
 }
@@ -136,22 +134,18 @@ func (d *drafting) folderDocument(f folder) *document {
 	app.Spec.Project = "default"
 	app.Spec.Source = &appset.Source{RepoURL: f.repo.URL, Path: f.dir, TargetRevision: "HEAD"}
 	app.Spec.Destination = appset.Destination{Server: appset.InCluster, Namespace: estate.NamespaceOf(d.estate)}
-	leads := d.leadsOnly(f, app)
-	for _, name := range valueFiles(f) {
-		if leads {
-			break
+	files := valueFiles(f)
+	for leads := leadsOnly(f, app); !leads; leads = leadsOnly(f, app) {
+		if len(files) == 0 {
+			return nil
 		}
-		app.Spec.Source.Helm = &appset.Helm{ValueFiles: []string{name}}
-		leads = d.leadsOnly(f, app)
-	}
-	if !leads {
-		return nil
+		app.Spec.Source.Helm, files = &appset.Helm{ValueFiles: files[:1]}, files[1:]
 	}
 	return &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
 }
 
 // leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
-func (d *drafting) leadsOnly(f folder, app *appset.Template) bool {
+func leadsOnly(f folder, app *appset.Template) bool {
 	objects, err := synced{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
 	if err != nil {
 		return false

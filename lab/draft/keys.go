@@ -37,7 +37,7 @@ func (d *drafting) read() {
 			d.label(u)
 		}
 	}
-	d.solve()
+	d.solved()
 	for _, u := range all {
 		switch {
 		case u.label || d.answer.at[u.key].doc != nil:

@@ -50,11 +50,3 @@ func (d *drafting) namespaces() {
 func namespaceKey(name string, at lab.Position) Key {
 	return Key{In: "namespace " + name, How: Found, At: at}
 }
-
-// namespaceComment returns the file and line that expects a namespace.
-func (d *drafting) namespaceComment(name string) string {
-	if k, ok := d.keys[namespaceKey(name, lab.Position{}).id()]; ok {
-		return k.How + ": " + k.At.String()
-	}
-	return ""
-}

@@ -186,10 +186,8 @@ func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *docu
 		switch strict.Text(n, "kind") {
 		case "AppProject":
 			s.projects = append(s.projects, strict.Text(n, "metadata", "name"))
-			if list := strict.Get(strict.Get(n, "spec"), "destinations"); list != nil {
-				for _, destination := range list.Content {
-					s.permitted = append(s.permitted, appset.Destination{Server: strict.Text(destination, "server"), Name: strict.Text(destination, "name")})
-				}
+			for _, destination := range strict.List(n, "spec", "destinations") {
+				s.permitted = append(s.permitted, appset.Destination{Server: strict.Text(destination, "server"), Name: strict.Text(destination, "name")})
 			}
 			continue
 		case "ApplicationSet":

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/url"
 	"path"
@@ -52,12 +53,9 @@ func registered(file string, n *yaml.Node) target {
 		}
 		return string(text)
 	}
-	t.name, t.server = clusterName(data("name")), data("server")
-	if t.name == "" {
-		t.name = clusterName(strict.Text(n, "metadata", "name"))
-	}
+	t.name, t.server = cmp.Or(clusterName(data("name")), clusterName(strict.Text(n, "metadata", "name"))), data("server")
 	for field, into := range map[string]map[string]string{"labels": t.labels, "annotations": t.metadata} {
-		for key, value := range pairs(n, "metadata", field) {
+		for key, value := range strict.Texts(n, "metadata", field) {
 			foreign := strings.Contains(key, argo.Prefix) || strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "app.kubernetes.io/")
 			if !foreign && !strings.Contains(value, "{{") {
 				into[key] = value
@@ -65,20 +63,6 @@ func registered(file string, n *yaml.Node) target {
 		}
 	}
 	return t
-}
-
-// pairs returns the entries of a mapping of strings.
-func pairs(n *yaml.Node, keys ...string) map[string]string {
-	for _, key := range keys {
-		n = strict.Get(n, key)
-	}
-	list := map[string]string{}
-	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if v := n.Content[i+1]; v.Kind == yaml.ScalarNode {
-			list[n.Content[i].Value] = v.Value
-		}
-	}
-	return list
 }
 
 // unfit matches characters not used in clusters' names.
@@ -94,10 +78,12 @@ func clusterName(name string) string {
 func (d *drafting) targets() []target {
 	var list []target
 	hub := &d.estate.Clusters[0]
+	known := func(name string) bool {
+		return slices.ContainsFunc(list, func(o target) bool { return o.name == name })
+	}
 	for _, t := range d.secrets {
-		known := slices.ContainsFunc(list, func(o target) bool { return o.name == t.name })
 		switch {
-		case t.name == "" || known:
+		case t.name == "" || known(t.name):
 		case t.hub():
 			d.lay(hub, t)
 		default:
@@ -119,9 +105,7 @@ func (d *drafting) targets() []target {
 					list = append(list, target{name: d.nameOf(to.Server, list), server: to.Server})
 				}
 			}
-			t := target{name: to.Name}
-			known := slices.ContainsFunc(list, func(o target) bool { return o.name == t.name })
-			if t.name != "" && !known && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
+			if t := (target{name: to.Name}); t.name != "" && !known(t.name) && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
 				list = append(list, t)
 			}
 		}
@@ -135,7 +119,7 @@ func (d *drafting) targets() []target {
 		return list
 	}
 	for _, name := range d.named() {
-		if t := (target{name: name}); !t.hub() && name != hub.Name && !slices.ContainsFunc(list, func(o target) bool { return o.name == name }) {
+		if t := (target{name: name}); !t.hub() && name != hub.Name && !known(name) {
 			list = append(list, t)
 		}
 	}

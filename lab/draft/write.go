@@ -40,7 +40,9 @@ func (d *drafting) estateFiles() files {
 	}
 	for _, c := range d.estate.Clusters {
 		out[lab.ClusterFile(c.Name)] = manifest.Cluster(c, d.switched(c), manifest.Origins{
-			Label: d.registeredComment(c.Name, true), Metadata: d.registeredComment(c.Name, false), Namespace: d.namespaceComment, Secret: d.secretComment,
+			Label: d.registeredComment(c.Name, true), Metadata: d.registeredComment(c.Name, false),
+			Namespace: func(name string) string { return d.origin(namespaceKey(name, lab.Position{})) },
+			Secret:    func(k lab.KubeconfigSecret) string { return d.origin(Key{In: "secret " + k.String(), Name: k.Key}) },
 		})
 	}
 	return out
@@ -58,26 +60,21 @@ func (d *drafting) switched(c lab.Cluster) manifest.Mapping {
 	return addons
 }
 
-// secretComment returns the file and line that refers to a Secret with a kubeconfig.
-func (d *drafting) secretComment(k lab.KubeconfigSecret) string {
-	if of, ok := d.keys[(Key{In: "secret " + k.String(), Name: k.Key}).id()]; ok {
-		return Found + ": " + of.At.String()
+// origin returns where a key comes from, or "".
+func (d *drafting) origin(of Key) string {
+	switch k, ok := d.keys[of.id()]; {
+	case !ok:
+		return ""
+	case k.How == Open:
+		return fill.Comment(k.Type, k.At)
+	default:
+		return k.How + ": " + k.At.String()
 	}
-	return ""
 }
 
 // comment returns the origin of a key's value.
 func (d *drafting) comment(label bool) func(string) string {
-	return func(name string) string {
-		k, ok := d.keys[fmt.Sprint(label, name)]
-		if !ok {
-			return ""
-		}
-		if k.How == Open {
-			return fill.Comment(k.Type, k.At)
-		}
-		return k.How + ": " + k.At.String()
-	}
+	return func(name string) string { return d.origin(Key{Name: name, Label: label}) }
 }
 
 // registeredComment is like comment, for a cluster that may have a Secret.
@@ -93,12 +90,8 @@ func (d *drafting) registeredComment(cluster string, label bool) func(string) st
 				return Found + ": " + t.at.String()
 			}
 		}
-		what := "annotation "
-		if label {
-			what = "label "
-		}
 		for _, c := range d.Choices {
-			if c.About == what+name+" of cluster "+cluster {
+			if c.About == (Key{Label: label}).Kind()+" "+name+" of cluster "+cluster {
 				return comment(name) + ", one of " + strings.Join(c.Of, ", ")
 			}
 		}

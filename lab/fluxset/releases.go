@@ -57,7 +57,7 @@ func (x *expander) release(o render.Document) Release {
 		noCRDs: strict.Text(o.Node, "spec", "install", "crds") == string(helmv2.Skip),
 		Tested: strict.Text(o.Node, "spec", "test", "enable") == "true",
 	}
-	if err := typed(o.Node, &r.object); err != nil {
+	if err := strict.Into(o.Node, &r.object); err != nil {
 		r.why = fmt.Sprintf("HelmRelease %s: %v", r.Name, err)
 	}
 	r.ReleaseName, r.Storage = shortName(r.object.GetReleaseName()), r.object.GetStorageNamespace()

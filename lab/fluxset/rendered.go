@@ -10,11 +10,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"testing/fstest"
 
 	"github.com/Masterminds/semver/v3"
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	"go.yaml.in/yaml/v3"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/strvals"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,7 +126,7 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 
 // edited returns the files of a chart as source-controller packs it: with its valuesFiles as values, and their generation or the revision in its version.
 func (r Release) edited(fsys fs.FS) (fs.FS, error) {
-	of := replaced{fsys, map[string][]byte{}}
+	of := render.Overlay{FS: fsys, Files: map[string][]byte{}}
 	var metadata []string
 	if r.revised {
 		metadata = append(metadata, strings.Repeat("0", 12)) // the commit is not known yet
@@ -139,7 +137,7 @@ func (r Release) edited(fsys fs.FS) (fs.FS, error) {
 		if err != nil {
 			return nil, &Unknown{err.Error()}
 		}
-		of.files[path.Join(r.Folder, "values.yaml")] = values
+		of.Files[path.Join(r.Folder, "values.yaml")] = values
 	}
 	name := path.Join(r.Folder, "Chart.yaml")
 	data, err := fs.ReadFile(fsys, name)
@@ -155,34 +153,10 @@ func (r Release) edited(fsys fs.FS) (fs.FS, error) {
 			chart["version"] = with.String()
 		}
 	}
-	if of.files[name], err = sigsyaml.Marshal(chart); err != nil {
+	if of.Files[name], err = sigsyaml.Marshal(chart); err != nil {
 		return nil, &Unknown{err.Error()}
 	}
 	return of, nil
-}
-
-// replaced is a file system with other contents of some files, which may be missing in it.
-type replaced struct {
-	fs.FS
-	files map[string][]byte
-}
-
-func (r replaced) Open(name string) (fs.File, error) {
-	if data, is := r.files[name]; is {
-		return fstest.MapFS{name: {Data: data, Mode: 0o444}}.Open(name)
-	}
-	return r.FS.Open(name)
-}
-
-func (r replaced) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(r.FS, name)
-	for file, data := range r.files {
-		if path.Dir(file) == name && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(file) }) {
-			made, _ := fs.ReadDir(fstest.MapFS{path.Base(file): {Data: data, Mode: 0o444}}, ".")
-			entries = append(entries, made...)
-		}
-	}
-	return entries, err
 }
 
 // Refused returns why the API server rejects an object of a release's chart, or "".
@@ -257,13 +231,4 @@ func setPath(values map[string]any, at, text string, asIs bool) error {
 		}
 	}
 	return strvals.ParseInto(at+"="+text, values)
-}
-
-// typed decodes an object of Flux.
-func typed(n *yaml.Node, into any) error {
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return err
-	}
-	return sigsyaml.Unmarshal(text, into)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -13,12 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // input is a value that can be changed: a scalar of a YAML file or of the options, or a whole file of another kind.
@@ -47,19 +46,6 @@ func (w watched) Open(name string) (fs.File, error) {
 		}
 	}
 	return f, err
-}
-
-// edited is a tree with other contents of files.
-type edited struct {
-	fs.FS
-	files fstest.MapFS
-}
-
-func (e edited) Open(name string) (fs.File, error) {
-	if e.files[name] != nil {
-		return e.files.Open(name)
-	}
-	return e.FS.Open(name)
 }
 
 // first renders the subject as it is, and returns its inputs.
@@ -105,7 +91,7 @@ func (t *tracer) inputsOf(tree, file string, files fs.FS) []input {
 		t.templates[[2]string{tree, file}] = strings.Split(string(data), "\n")
 		return nil
 	}
-	if docs, err := decode(data); err == nil && isYAML(file) {
+	if docs, err := strict.Nodes(data); err == nil && isYAML(file) {
 		var list []input
 		_ = scalars(docs, func(at string, line int, n *yaml.Node) {
 			list = append(list, input{tree: tree, file: file, scalar: len(list), Value: Value{Position: lab.Position{File: name, Line: line}, Path: at, Text: n.Value}})
@@ -140,26 +126,13 @@ func isYAML(file string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json", ""}, path.Ext(file))
 }
 
-func decode(data []byte) ([]*yaml.Node, error) {
-	var docs []*yaml.Node
-	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
-		var n yaml.Node
-		if err := dec.Decode(&n); errors.Is(err, io.EOF) {
-			return docs, nil
-		} else if err != nil {
-			return nil, err
-		}
-		docs = append(docs, &n)
-	}
-}
-
 // scalars visits the scalars of documents, and those of YAML that is a text in them, such as a patch. What visit changes in such a text changes it.
 func scalars(docs []*yaml.Node, visit func(path string, line int, n *yaml.Node)) error {
 	var failed error
 	for _, d := range docs {
 		walk(d, "", func(at string, n *yaml.Node) {
-			inner, err := decode([]byte(n.Value))
-			if err != nil || n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "\n") || len(inner) == 0 || inner[0].Content[0].Kind == yaml.ScalarNode {
+			inner, err := strict.Nodes([]byte(n.Value))
+			if err != nil || n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "\n") || len(inner) == 0 || inner[0].Kind == yaml.ScalarNode {
 				visit(at, n.Line, n)
 				return
 			}
@@ -215,13 +188,13 @@ func (t *tracer) render(inputs []input) ([]render.Document, error) {
 	}
 	var failed error
 	docs, err := t.Render(options, func(tree string, files fs.FS) fs.FS {
-		of := edited{files, fstest.MapFS{}}
+		of := render.Overlay{FS: files, Files: map[string][]byte{}}
 		for _, in := range changes {
-			if in.tree != tree || of.files[in.file] != nil {
+			if in.tree != tree || of.Files[in.file] != nil {
 				continue
 			}
 			if in.line > 0 {
-				of.files[in.file] = &fstest.MapFile{Data: t.relined(changes, in), Mode: 0o444}
+				of.Files[in.file] = t.relined(changes, in)
 				continue
 			}
 			var which []int
@@ -235,7 +208,7 @@ func (t *tracer) render(inputs []input) ([]render.Document, error) {
 				data, err = rewritten(data, which)
 			}
 			failed = errors.Join(failed, err)
-			of.files[in.file] = &fstest.MapFile{Data: data, Mode: 0o444}
+			of.Files[in.file] = data
 		}
 		return of
 	})
@@ -262,7 +235,7 @@ func rewritten(data []byte, which []int) ([]byte, error) {
 	if which[0] == whole {
 		return append(slices.Clone(data), "\nother\n"...), nil
 	}
-	docs, err := decode(data)
+	docs, err := strict.Nodes(data)
 	if err != nil {
 		return nil, err
 	}

@@ -65,10 +65,7 @@ const quoteVariable = `quote it with a variable: ${quote}${NAME}${quote}, where 
 
 // written returns an object as kustomize writes it.
 func written(n *yaml.Node) (string, error) {
-	text, err := yaml.Marshal(n)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
+	text, err := strict.JSON(n)
 	if err == nil {
 		text, err = sigsyaml.JSONToYAML(text)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // Get returns the node at a path of keys (string) and indexes (int), or nil.
@@ -107,6 +108,24 @@ func scalars(n *yaml.Node, keys []string, yield func([]string, *yaml.Node) bool)
 		}
 	}
 	return true
+}
+
+// JSON returns a node as the engines and the API server read it: `yes` is a boolean.
+func JSON(n *yaml.Node) ([]byte, error) {
+	text, err := yaml.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	return sigsyaml.YAMLToJSON(text)
+}
+
+// Into decodes a node into a Go type by its names in JSON. Where that has a text, any scalar is one.
+func Into(n *yaml.Node, into any) error {
+	text, err := yaml.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return sigsyaml.Unmarshal(text, into)
 }
 
 // Title names an object in messages, "Deployment web".

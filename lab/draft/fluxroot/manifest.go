@@ -38,15 +38,15 @@ func (r *Root) Manifest(estate, after string) string {
 	}
 	b.WriteString(object(sourceVersion, "GitRepository", source, from) + "---\n")
 	spec := reconcile(source, r.Dir)
-	for i := 0; r.Spec != nil && i+1 < len(r.Spec.Content); i += 2 {
-		switch key := r.Spec.Content[i].Value; key {
+	for key, value := range strict.Pairs(r.Spec) {
+		switch key.Value {
 		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "suspend", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
 		case "healthChecks":
-			if checks := r.Adaptation.HealthChecks(r.Spec.Content[i+1]); len(checks.Content) > 0 {
-				spec.Add(key, checks)
+			if checks := r.Adaptation.HealthChecks(value); len(checks.Content) > 0 {
+				spec.Add(key.Value, checks)
 			}
 		default:
-			spec.Add(key, r.Spec.Content[i+1])
+			spec.Add(key.Value, value)
 		}
 	}
 	spec.Add("patches", r.patches())
@@ -88,9 +88,9 @@ func (r *Root) WithoutVariables() {
 	}
 	kept := *r.Spec
 	kept.Content = nil
-	for i := 0; i+1 < len(r.Spec.Content); i += 2 {
-		if r.Spec.Content[i].Value != "postBuild" {
-			kept.Content = append(kept.Content, r.Spec.Content[i], r.Spec.Content[i+1])
+	for key, value := range strict.Pairs(r.Spec) {
+		if key.Value != "postBuild" {
+			kept.Content = append(kept.Content, key, value)
 		}
 	}
 	r.Spec = &kept
