@@ -29,7 +29,7 @@ func (d *drafting) environments() {
 	hub.Engine.Namespace = d.Namespace
 	for _, name := range hubNames {
 		is := func(to appset.Destination) bool { return to.Name == name }
-		if hub.Name == "hub" && (slices.Contains(d.named(), name) || slices.ContainsFunc(d.permitted, is) || slices.ContainsFunc(d.docs, func(doc *document) bool {
+		if hub.Name == "hub" && (slices.Contains(d.clusterFolders(), name) || slices.ContainsFunc(d.permitted, is) || slices.ContainsFunc(d.docs, func(doc *document) bool {
 			return slices.ContainsFunc(d.destinations(doc), is)
 		})) {
 			hub.Name = name
@@ -111,14 +111,14 @@ func (d *drafting) idle() bool {
 	if !d.invented {
 		return false
 	}
-	clusters := slices.Clone(d.estate.Clusters)
-	for i := range clusters {
-		clusters[i].Addons = map[string]bool{}
-		for _, s := range d.selectors() {
-			if key, ok := strings.CutPrefix(s.key, enable); ok {
-				clusters[i].Addons[key] = true
-			}
+	clusters, addons := slices.Clone(d.estate.Clusters), map[string]bool{}
+	for _, s := range d.selectors() {
+		if key, ok := strings.CutPrefix(s.key, enable); ok {
+			addons[key] = true
 		}
+	}
+	for i := range clusters {
+		clusters[i].Addons = addons
 	}
 	w, goes := estate.World(d.estate, clusters), false
 	for _, doc := range d.docs {

@@ -149,7 +149,7 @@ func (d *drafting) typeOf(u use) fill.Type {
 	case u.field == "repoURL":
 		return fill.URL
 	}
-	r, mounted := d.repositoryAt(u.beside), len(u.value) > 0
+	r, mounted := d.repositoryAt(u.address), len(u.value) > 0
 	if r == nil || !mounted {
 		return fill.Text
 	}
@@ -187,7 +187,7 @@ func (d *drafting) labelSelected(u use) {
 
 // repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.
 func (d *drafting) repositoryBeside(u use) *lab.Repository {
-	if r := d.repositoryAt(u.beside); r != nil {
+	if r := d.repositoryAt(u.address); r != nil {
 		return r
 	}
 	if stem, is := strings.CutSuffix(u.key, "revision"); is && !d.answer.lost[stem+"url"] {

@@ -210,37 +210,32 @@ func (l *lacks) encrypted(o render.Document) {
 // paths sets the cluster's variables in paths of Kustomizations to existing folders, preferably named after the cluster or
 // its environment.
 func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[string]bool) {
-	for i := range d.estate.Clusters {
-		c := &d.estate.Clusters[i]
-		if c.Name != r.Cluster {
+	c := &d.estate.Clusters[slices.IndexFunc(d.estate.Clusters, func(c lab.Cluster) bool { return c.Name == r.Cluster })]
+	for _, u := range app.Unset {
+		before, after, _ := strings.Cut(u.Text, "${"+u.Name+"}")
+		if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || !slices.Equal(u.Field, []string{"spec", "path"}) || strings.Contains(before+after, "${") {
 			continue
 		}
-		for _, u := range app.Unset {
-			before, after, _ := strings.Cut(u.Text, "${"+u.Name+"}")
-			if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || !slices.Equal(u.Field, []string{"spec", "path"}) || strings.Contains(before+after, "${") {
-				continue
+		dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
+		entries, _ := fs.ReadDir(r.Tree.FS, cmp.Or(dir, "."))
+		var fit []string
+		for _, e := range entries {
+			value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
+			info, err := fs.Stat(r.Tree.FS, path.Join(dir, e.Name(), after))
+			if fits && err == nil && info.IsDir() {
+				fit = append(fit, value)
 			}
-			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
-			entries, _ := fs.ReadDir(r.Tree.FS, cmp.Or(dir, "."))
-			var fit []string
-			for _, e := range entries {
-				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
-				info, err := fs.Stat(r.Tree.FS, path.Join(dir, e.Name(), after))
-				if fits && err == nil && info.IsDir() {
-					fit = append(fit, value)
-				}
-			}
-			if len(fit) > 0 {
-				best := d.choose(Choice{About: "annotation " + u.Name + " of cluster " + c.Name, At: u.At, Of: highest(fit, func(value string) int { return rankOf(value, r.Cluster) })})
-				c.Metadata[u.Name], found[u.Name] = best, true
-				d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
-			}
+		}
+		if len(fit) > 0 {
+			best := d.choose(Choice{About: "annotation " + u.Name + " of cluster " + c.Name, At: u.At, Of: highest(fit, func(value string) int { return closeness(value, r.Cluster) })})
+			c.Metadata[u.Name], found[u.Name] = best, true
+			d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
 		}
 	}
 }
 
-// rankOf returns how well a folder's name matches a cluster.
-func rankOf(folder, cluster string) int {
+// closeness returns how well a folder's name matches a cluster.
+func closeness(folder, cluster string) int {
 	switch stage := stageOf(cluster); {
 	case folder == cluster:
 		return 3

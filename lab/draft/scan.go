@@ -49,7 +49,7 @@ type use struct {
 	guarded bool
 	field   string // of the text: repoURL, path, valueFiles
 	text    string
-	beside  string   // repoURL of the source or generator that it is in
+	address string   // repoURL of the source or generator that it is in
 	dir     string   // path of the source
 	value   []string // keys of the chart's value that it is
 	doc     *document
@@ -247,7 +247,7 @@ func usesOf(doc *document) []use {
 		switch n.Kind {
 		case yaml.MappingNode:
 			if address := strict.Text(n, "repoURL"); address != "" {
-				of.beside, of.dir = address, strict.Text(n, "path")
+				of.address, of.dir = address, strict.Text(n, "path")
 			}
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				inner := of

@@ -52,11 +52,7 @@ func child(of *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	n := strict.Get(of, key)
 	if n == nil || n.Kind != kind {
 		n = &yaml.Node{Kind: kind}
-		if i := slices.IndexFunc(of.Content, func(c *yaml.Node) bool { return c.Value == key }); i >= 0 && i%2 == 0 {
-			of.Content[i+1] = n
-		} else {
-			of.Content = append(of.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, n)
-		}
+		strict.Set(of, key, n)
 	}
 	return n
 }

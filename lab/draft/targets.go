@@ -85,7 +85,7 @@ func (d *drafting) targets() []target {
 		switch {
 		case t.name == "" || known(t.name):
 		case t.hub():
-			d.lay(hub, t)
+			d.adopt(hub, t)
 		default:
 			list = append(list, t)
 		}
@@ -118,7 +118,7 @@ func (d *drafting) targets() []target {
 	if len(d.secrets) > 0 || slices.ContainsFunc(list, func(t target) bool { return t.server != "" }) {
 		return list
 	}
-	for _, name := range d.named() {
+	for _, name := range d.clusterFolders() {
 		if t := (target{name: name}); !t.hub() && name != hub.Name && !known(name) {
 			list = append(list, t)
 		}
@@ -190,12 +190,12 @@ func (d *drafting) spoke(t target, environment string) {
 		c.KubeconfigSecrets = append(c.KubeconfigSecrets, k.KubeconfigSecret)
 		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Found, At: k.At})
 	}
-	d.lay(&c, t)
+	d.adopt(&c, t)
 	d.estate.Clusters = append(d.estate.Clusters, c)
 }
 
-// lay sets the labels and annotations of a cluster's Secret, except enable labels.
-func (d *drafting) lay(c *lab.Cluster, t target) {
+// adopt sets the labels and annotations of a cluster's Secret, except enable labels.
+func (d *drafting) adopt(c *lab.Cluster, t target) {
 	for key, value := range t.labels {
 		if key == "environment" || strings.HasPrefix(key, enable) || len(validation.IsQualifiedName(key)) > 0 {
 			continue

@@ -102,7 +102,8 @@ func (m Adaptation) HealthChecks(checks *yaml.Node) *yaml.Node {
 			continue
 		case is != "":
 			changed = true
-			check = withText(check, "apiVersion", is)
+			check = strict.Copy(check)
+			strict.Set(check, "apiVersion", &yaml.Node{Kind: yaml.ScalarNode, Value: is})
 		}
 		kept.Content = append(kept.Content, check)
 	}
@@ -110,16 +111,4 @@ func (m Adaptation) HealthChecks(checks *yaml.Node) *yaml.Node {
 		return checks
 	}
 	return kept
-}
-
-// withText returns a copy of a mapping with another text at a key.
-func withText(n *yaml.Node, key, text string) *yaml.Node {
-	c := *n
-	c.Content = slices.Clone(n.Content)
-	for i := 0; i+1 < len(c.Content); i += 2 {
-		if c.Content[i].Value == key {
-			c.Content[i+1] = &yaml.Node{Kind: yaml.ScalarNode, Value: text}
-		}
-	}
-	return &c
 }

@@ -39,16 +39,17 @@ func Relate(e *lab.Estate, engine Engine, units map[string]Unit, clusters []Unit
 		w.Add(c)
 		judged[c.Cluster] = true
 	}
-	for _, a := range e.Applications {
+	unit := func(a lab.Generated) Unit {
 		u := units[a.Name]
 		u.Cluster, u.Name = a.Cluster, a.Name
-		w.Add(u)
+		return u
+	}
+	for _, a := range e.Applications {
+		w.Add(unit(a))
 	}
 	for i := range e.Applications {
 		if a := &e.Applications[i]; judged[a.Cluster] {
-			u := units[a.Name]
-			u.Cluster, u.Name = a.Cluster, a.Name
-			a.Lacks = w.lacks(engine, u)
+			a.Lacks = w.lacks(engine, unit(*a))
 		}
 	}
 	all := named(e)

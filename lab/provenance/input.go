@@ -171,63 +171,58 @@ func encode(docs []*yaml.Node) ([]byte, error) {
 
 // render renders the subject with other values of inputs.
 func (t *tracer) render(inputs []input) ([]render.Document, error) {
-	options := t.Options
-	var changes []input
+	options, own := t.Options, true
+	changes := map[[2]string][]input{} // by tree and file
 	for _, in := range inputs {
-		if in.option == nil {
-			changes = append(changes, in)
+		at := [2]string{in.tree, in.file}
+		switch {
+		case in.option == nil:
+			changes[at] = append(changes[at], in)
+			continue
+		case own:
+			options, _ = copied(t.Options).(map[string]any)
+			own = false
 		}
-	}
-	if len(changes) < len(inputs) {
-		options, _ = copied(t.Options).(map[string]any)
-		for _, in := range inputs {
-			if in.option != nil {
-				change(options, in.option)
-			}
-		}
+		change(options, in.option)
 	}
 	var failed error
 	docs, err := t.Render(options, func(tree string, files fs.FS) fs.FS {
 		of := render.Overlay{FS: files, Files: map[string][]byte{}}
-		for _, in := range changes {
-			if in.tree != tree || of.Files[in.file] != nil {
+		for at, list := range changes {
+			if at[0] != tree {
 				continue
 			}
-			if in.line > 0 {
-				of.Files[in.file] = t.relined(changes, in)
-				continue
-			}
-			var which []int
-			for _, other := range changes {
-				if other.tree == tree && other.file == in.file {
-					which = append(which, other.scalar)
-				}
-			}
-			data, err := fs.ReadFile(files, in.file)
-			if err == nil {
-				data, err = rewritten(data, which)
-			}
+			var err error
+			of.Files[at[1]], err = t.changed(files, list)
 			failed = errors.Join(failed, err)
-			of.Files[in.file] = data
 		}
 		return of
 	})
 	return docs, errors.Join(err, failed)
 }
 
-// relined returns the template of an input with other lines.
-func (t *tracer) relined(changes []input, of input) []byte {
+// changed returns a file with other values of its inputs: lines of a template, or scalars.
+func (t *tracer) changed(files fs.FS, list []input) ([]byte, error) {
+	of := list[0]
+	if of.line == 0 {
+		var which []int
+		for _, in := range list {
+			which = append(which, in.scalar)
+		}
+		data, err := fs.ReadFile(files, of.file)
+		if err != nil {
+			return nil, err
+		}
+		return rewritten(data, which)
+	}
 	lines := slices.Clone(t.templates[[2]string{of.tree, of.file}])
-	for _, in := range changes {
-		if in.tree == of.tree && in.file == of.file {
-			if in.drop {
-				lines[in.line-1] = ""
-				continue
-			}
-			lines[in.line-1] = strings.ReplaceAll(lines[in.line-1], in.Text, otherText(in.Text))
+	for _, in := range list {
+		line := &lines[in.line-1]
+		if *line = strings.ReplaceAll(*line, in.Text, otherText(in.Text)); in.drop {
+			*line = ""
 		}
 	}
-	return []byte(strings.Join(lines, "\n"))
+	return []byte(strings.Join(lines, "\n")), nil
 }
 
 // rewritten returns a file with other values of the scalars with these numbers.

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -108,6 +109,29 @@ func scalars(n *yaml.Node, keys []string, yield func([]string, *yaml.Node) bool)
 		}
 	}
 	return true
+}
+
+// Copy returns a node that shares its children with another.
+func Copy(n *yaml.Node) *yaml.Node {
+	c := *n
+	c.Content = slices.Clone(n.Content)
+	return &c
+}
+
+// Set sets or, with nil, removes a key of a mapping.
+func Set(mapping *yaml.Node, key string, value *yaml.Node) {
+	i := 0
+	for i < len(mapping.Content) && mapping.Content[i].Value != key {
+		i += 2
+	}
+	switch {
+	case i+1 < len(mapping.Content) && value == nil:
+		mapping.Content = slices.Delete(mapping.Content, i, i+2)
+	case i+1 < len(mapping.Content):
+		mapping.Content[i+1] = value
+	case value != nil:
+		mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+	}
 }
 
 // JSON returns a node as the engines and the API server read it: `yes` is a boolean.
