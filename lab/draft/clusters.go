@@ -2,7 +2,6 @@ package draft
 
 import (
 	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -328,14 +327,8 @@ func engineNamespace(docs []*document) string {
 			count[ns]++
 		}
 	}
-	best := argo.Namespace
-	for _, ns := range slices.Sorted(maps.Keys(count)) {
-		if count[ns] > count[best] {
-			best = ns
-		}
+	if ns := most(count, argo.Namespace); ns != argo.Namespace {
+		return ns
 	}
-	if best == argo.Namespace {
-		return ""
-	}
-	return best
+	return ""
 }

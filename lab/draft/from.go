@@ -226,10 +226,14 @@ func ownAddress(dir string) string {
 			}
 		}
 	}
-	best := ""
-	for _, url := range slices.Sorted(maps.Keys(votes)) {
-		if votes[url] > votes[best] {
-			best = url
+	return most(votes, "")
+}
+
+// most returns the text that counts most, the first of them; another one if none counts more than it.
+func most(count map[string]int, best string) string {
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		if count[text] > count[best] {
+			best = text
 		}
 	}
 	return best

@@ -58,8 +58,8 @@ type use struct {
 
 var engineGroups = []string{argo.Group, "toolkit.fluxcd.io/", "fluxcd.controlplane.io/"}
 
-// most is the maximum number of files in a repository.
-const most = 20_000
+// mostFiles is the maximum number of files in a repository.
+const mostFiles = 20_000
 
 // mostBytes is the maximum size of a file that is read.
 const mostBytes = 10 << 20
@@ -128,8 +128,8 @@ func (s *scan) walk(r *lab.Repository) error {
 		case !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
 			return nil
 		}
-		if looked++; looked > most {
-			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, most), Cure: "name the folder in it that contains the ApplicationSets"}
+		if looked++; looked > mostFiles {
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, mostFiles), Cure: "name the folder in it that contains the ApplicationSets"}
 		}
 		info, err := e.Info()
 		if err != nil || info.Size() > mostBytes {
