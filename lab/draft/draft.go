@@ -104,7 +104,7 @@ type drafting struct {
 	rendered map[string]bool // sources of Applications
 	tried    map[folder]bool
 	expanded map[*document]expanded
-	includes map[folder]map[string]bool // files of kustomizations
+	reach    map[folder]map[string]bool // what kustomizations include
 	trees    map[string]*tree           // by folder of the repository
 }
 
@@ -114,7 +114,7 @@ func (s scan) draft(name string, wishes Wishes) *drafting {
 	s.projects, s.permitted = slices.Clip(s.projects), slices.Clip(s.permitted)
 	return &drafting{
 		scan: s, wishes: wishes, estate: &lab.Estate{Name: name, Repositories: s.repositories}, keys: map[string]*Key{}, budget: render.NewBudget(),
-		rendered: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}, includes: map[folder]map[string]bool{},
+		rendered: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}, reach: map[folder]map[string]bool{},
 	}
 }
 

@@ -41,9 +41,7 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 	seeds, l := d.seeds(roots)
 	d.Beside = append(d.Beside, d.flux.Unreached(d.reaches(roots, l))...)
 	out := d.estateFiles()
-	for name, text := range seeds {
-		out[name] = text
-	}
+	maps.Copy(out, seeds)
 	for _, r := range roots {
 		c, _ := d.estate.Cluster(r.Cluster)
 		after := ""
@@ -56,9 +54,7 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range written {
-		out[name] = text
-	}
+	maps.Copy(out, written)
 	return d.done(out.fs()), nil
 }
 

@@ -50,11 +50,9 @@ func (d *drafting) folders() bool {
 
 // kustomized returns the kustomizations, not included by others, that contain a root.
 func (d *drafting) kustomized() []folder {
-	includes := map[folder][]string{} // folders and files
 	below := map[string]bool{}
-	for _, k := range d.kustomizations {
-		includes[k] = included(k)
-		for _, name := range includes[k] {
+	for k, names := range d.includes {
+		for _, name := range names {
 			below[k.repo.Name+"/"+name] = true
 		}
 	}
@@ -63,7 +61,7 @@ func (d *drafting) kustomized() []folder {
 		if below[k.repo.Name+"/"+k.dir] || d.tried[k] || d.synced(k) {
 			continue
 		}
-		reached := d.reached(k, includes, map[string]bool{})
+		reached := d.reached(k)
 		if slices.ContainsFunc(d.docs, func(doc *document) bool {
 			return d.taken[doc] && doc.from == nil && doc.repo.Name == k.repo.Name && reached[doc.file]
 		}) {
@@ -74,22 +72,26 @@ func (d *drafting) kustomized() []folder {
 	return list
 }
 
-// reached returns the files that a kustomization includes, directly or through others.
-func (d *drafting) reached(k folder, includes map[folder][]string, seen map[string]bool) map[string]bool {
-	for _, name := range includes[k] {
+// reached returns the folders and files that a kustomization includes, directly or through others.
+func (d *drafting) reached(k folder) map[string]bool {
+	if d.reach[k] == nil {
+		d.reach[k] = map[string]bool{}
+		d.reachFrom(k, d.reach[k])
+	}
+	return d.reach[k]
+}
+
+func (d *drafting) reachFrom(k folder, seen map[string]bool) {
+	for _, name := range d.includes[k] {
 		if seen[name] {
 			continue
 		}
 		seen[name] = true
 		if i := slices.IndexFunc(d.kustomizations, func(o folder) bool { return o.repo == k.repo && o.dir == name }); i >= 0 {
-			d.reached(d.kustomizations[i], includes, seen)
+			d.reachFrom(d.kustomizations[i], seen)
 		}
 	}
-	return seen
 }
-
-// included returns the local folders and files that a kustomization includes.
-func included(k folder) []string { return listed(k, "resources", "bases", "components") }
 
 // listed returns the local folders and files in fields of a kustomization.
 func listed(k folder, fields ...string) []string {

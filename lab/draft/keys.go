@@ -16,22 +16,26 @@ func (d *drafting) inputs() bridge.Inputs { return bridge.InputsOf(d.estate) }
 // annotations returns the keys of the annotations that templates read.
 func (d *drafting) annotations() []string {
 	var keys []string
-	for _, doc := range d.docs {
-		for _, u := range doc.uses {
-			if !u.label {
-				keys = append(keys, u.key)
-			}
+	for _, u := range d.uses() {
+		if !u.label {
+			keys = append(keys, u.key)
 		}
 	}
 	return keys
 }
 
+// uses returns the references of all documents.
+func (d *drafting) uses() []use {
+	var list []use
+	for _, doc := range d.docs {
+		list = append(list, doc.uses...)
+	}
+	return list
+}
+
 // read sets the annotations and labels that templates read and lab does not provide.
 func (d *drafting) read() {
-	var all []use
-	for _, doc := range d.docs {
-		all = append(all, doc.uses...)
-	}
+	all := d.uses()
 	for _, u := range all {
 		if u.label {
 			d.label(u)

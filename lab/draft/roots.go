@@ -199,18 +199,7 @@ func (d *drafting) includedIn(source synced) map[string]bool {
 	if i < 0 || source.Directory != nil || source.Helm != nil {
 		return nil
 	}
-	k := d.kustomizations[i]
-	if d.includes[k] == nil {
-		all := map[folder][]string{}
-		for _, other := range d.kustomizations {
-			if other.repo == k.repo {
-				all[other] = included(other)
-			}
-		}
-		d.includes[k] = map[string]bool{}
-		d.reached(k, all, d.includes[k])
-	}
-	return d.includes[k]
+	return d.reached(d.kustomizations[i])
 }
 
 // leadsOn reports whether an Application syncs documents, or may generate some, on the hub.

@@ -77,6 +77,7 @@ type scan struct {
 	permitted              []appset.Destination // by these
 	defined                map[string]bool      // namespaces with a manifest
 	charts, kustomizations []folder
+	includes               map[folder][]string    // local folders and files in kustomizations
 	templates              map[folder][]*document // documents in the templates of charts
 	flux                   fluxroot.Candidates
 	types                  *field.Types
@@ -89,7 +90,7 @@ func scanned(repositories []lab.Repository) (scan, error) {
 	for _, r := range slices.Backward(repositories) {
 		key[r.Dir] = lab.RepositoryKey(r.URL)
 	}
-	s := scan{repositories: slices.Clone(repositories), defined: map[string]bool{}, templates: map[folder][]*document{}, types: field.New(), terraform: map[string][]string{}}
+	s := scan{repositories: slices.Clone(repositories), defined: map[string]bool{}, templates: map[folder][]*document{}, includes: map[folder][]string{}, types: field.New(), terraform: map[string][]string{}}
 	slices.SortStableFunc(s.repositories, func(a, b lab.Repository) int {
 		return cmp.Or(cmp.Compare(key[a.Dir], key[b.Dir]), cmp.Compare(a.Dir, b.Dir))
 	})
@@ -120,7 +121,8 @@ func (s *scan) walk(r *lab.Repository) error {
 			s.charts = append(s.charts, folder{r, path.Dir(file), file})
 			return nil
 		case e.Type().IsRegular() && slices.Contains(render.Kustomizations, e.Name()):
-			s.kustomizations = append(s.kustomizations, folder{r, path.Dir(file), file})
+			k := folder{r, path.Dir(file), file}
+			s.kustomizations, s.includes[k] = append(s.kustomizations, k), listed(k, "resources", "bases", "components")
 			return nil
 		case e.Type().IsRegular() && terraform.Is(file):
 			texts[path.Dir(file)] = append(texts[path.Dir(file)], file)

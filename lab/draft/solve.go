@@ -35,16 +35,16 @@ func (d *drafting) solve() {
 	d.trees = map[string]*tree{} // of the documents so far
 	of := answer{at: map[string]use{}, addresses: map[string]bool{}, lost: map[string]bool{}}
 	var list []reader
-	for _, doc := range d.docs {
-		for _, u := range doc.uses {
-			if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
-				continue
-			}
-			if _, known := of.at[u.key]; !known {
-				of.at[u.key], of.keys = u, append(of.keys, u.key)
-			}
-			of.addresses[u.key] = of.addresses[u.key] || u.field == "repoURL"
+	for _, u := range d.uses() {
+		if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
+			continue
 		}
+		if _, known := of.at[u.key]; !known {
+			of.at[u.key], of.keys = u, append(of.keys, u.key)
+		}
+		of.addresses[u.key] = of.addresses[u.key] || u.field == "repoURL"
+	}
+	for _, doc := range d.docs {
 		if doc.set != nil {
 			list = append(list, doc.readers()...)
 		}

@@ -14,24 +14,18 @@ import (
 	"homelab/lab/strict"
 )
 
+// servedVersions are those of Flux's groups.
+var servedVersions = map[string]string{
+	kustomizev1.GroupVersion.Group: kustomizev1.GroupVersion.Version, helmv2.GroupVersion.Group: helmv2.GroupVersion.Version,
+	sourcev1.GroupVersion.Group: sourcev1.GroupVersion.Version, notificationv1.GroupVersion.Group: notificationv1beta3.GroupVersion.Version,
+}
+
 // served returns the apiVersion that Flux serves instead of an object's, or "".
 func served(n *yaml.Node) string {
-	group, version, of := strings.Cut(strict.Text(n, "apiVersion"), "/")
-	if !of {
-		return ""
-	}
-	is := ""
-	switch group {
-	case kustomizev1.GroupVersion.Group:
-		is = kustomizev1.GroupVersion.Version
-	case helmv2.GroupVersion.Group:
-		is = helmv2.GroupVersion.Version
-	case sourcev1.GroupVersion.Group:
-		is = sourcev1.GroupVersion.Version
-	case notificationv1.GroupVersion.Group:
-		if is = notificationv1beta3.GroupVersion.Version; strict.Text(n, "kind") == notificationv1.ReceiverKind {
-			is = notificationv1.GroupVersion.Version
-		}
+	group, version, _ := strings.Cut(strict.Text(n, "apiVersion"), "/")
+	is := servedVersions[group]
+	if group == notificationv1.GroupVersion.Group && strict.Text(n, "kind") == notificationv1.ReceiverKind {
+		is = notificationv1.GroupVersion.Version
 	}
 	if is == "" || is == version {
 		return ""
