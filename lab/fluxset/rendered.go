@@ -124,6 +124,16 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 	return slices.Concat(crds, before, objects), nil
 }
 
+// Inputs is render.Source.Inputs for RenderIn.
+func (r Release) Inputs(fsys fs.FS, of func(ref, name string) string) (string, error) {
+	own, err := json.Marshal([]any{r.Values, r.Defaults, r.ReleaseName, r.revised, r.noCRDs, r.object.Spec})
+	if err != nil {
+		return "", err
+	}
+	options := &appset.Helm{Values: string(own)} // everything besides files
+	return render.Source{FS: fsys, Application: r.Name, Namespace: r.TargetNamespace, Source: appset.Source{Path: r.Folder, Helm: options}}.Inputs(of)
+}
+
 // edited returns the files of a chart as source-controller packs it: with its valuesFiles as values, and their generation or the revision in its version.
 func (r Release) edited(fsys fs.FS) (fs.FS, error) {
 	of := render.Overlay{FS: fsys, Files: map[string][]byte{}}
