@@ -199,7 +199,7 @@ func (d *drafting) converge() {
 	d.alone = false
 	for range deepest {
 		d.estate.Clusters, d.estate.Environments, d.keys, d.Choices, d.Without = nil, nil, map[string]*Key{}, nil, slices.Clone(d.unnamed)
-		d.solve()
+		d.search()
 		d.environments()
 		d.provide(d.annotations())
 		d.selected()

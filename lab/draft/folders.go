@@ -117,7 +117,7 @@ func listed(k folder, fields ...string) []string {
 func (d *drafting) synced(f folder) bool {
 	return slices.ContainsFunc(d.docs, func(doc *document) bool {
 		return !doc.folder && slices.ContainsFunc(d.applications(doc), func(app *appset.Template) bool {
-			return slices.ContainsFunc(d.foldersOf(app), func(s synced) bool {
+			return slices.ContainsFunc(d.foldersOf(app), func(s folderSource) bool {
 				return s.repo.Dir == f.repo.Dir && path.Clean(s.Path) == f.dir && s.Directory == nil
 			})
 		})
@@ -148,7 +148,7 @@ func (d *drafting) folderDocument(f folder) *document {
 
 // leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
 func leadsOnly(f folder, app *appset.Template) bool {
-	objects, err := synced{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
+	objects, err := folderSource{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
 	if err != nil {
 		return false
 	}

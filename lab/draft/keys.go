@@ -41,7 +41,7 @@ func (d *drafting) read() {
 			d.label(u)
 		}
 	}
-	d.solved()
+	d.solve()
 	for _, u := range all {
 		switch {
 		case u.label || d.answer.at[u.key].doc != nil:

@@ -48,8 +48,8 @@ func (d *drafting) render() bool {
 	return len(d.docs) > before
 }
 
-// synced is a folder of a repository that is a source of an Application.
-type synced struct {
+// folderSource is a folder of a repository that is a source of an Application.
+type folderSource struct {
 	appset.Source
 	repo *lab.Repository
 	app  *appset.Template
@@ -57,18 +57,18 @@ type synced struct {
 }
 
 // foldersOf returns the sources of an Application that are folders of the repositories.
-func (d *drafting) foldersOf(app *appset.Template) []synced {
-	var list []synced
+func (d *drafting) foldersOf(app *appset.Template) []folderSource {
+	var list []folderSource
 	for _, s := range app.Spec.All() {
 		if r, ok := d.inputs().Mounted(s.RepoURL); ok && s.Chart == "" && s.Path != "" {
-			list = append(list, synced{s, r, app, d.ref(app)})
+			list = append(list, folderSource{s, r, app, d.ref(app)})
 		}
 	}
 	return list
 }
 
 // at returns the repository at the revision of a source, or nil.
-func (s synced) at() *lab.Repository {
+func (s folderSource) at() *lab.Repository {
 	at, err := s.repo.Of(s.TargetRevision)
 	if err != nil || !fs.ValidPath(path.Clean(s.Path)) {
 		return nil // reported when the estate is loaded
@@ -77,7 +77,7 @@ func (s synced) at() *lab.Repository {
 }
 
 // rendersTo returns the type of a source, or "" without its revision.
-func (s synced) rendersTo() render.Type {
+func (s folderSource) rendersTo() render.Type {
 	if at := s.at(); at != nil {
 		return render.TypeOf(at.FS, s.Source)
 	}
@@ -85,7 +85,7 @@ func (s synced) rendersTo() render.Type {
 }
 
 // render renders a source, whose revision exists.
-func (s synced) render() ([]render.Document, error) {
+func (s folderSource) render() ([]render.Document, error) {
 	return render.Render(render.Source{
 		FS: s.at().FS, Source: s.Source, Application: s.app.Metadata.Name, Project: s.app.Spec.Project, Namespace: s.app.Spec.Destination.Namespace, Ref: s.ref,
 	})

@@ -194,7 +194,7 @@ func (d *drafting) below(app *appset.Template) []*document {
 }
 
 // includedIn returns the files that the kustomization of a source includes, or nil if it has none.
-func (d *drafting) includedIn(source synced) map[string]bool {
+func (d *drafting) includedIn(source folderSource) map[string]bool {
 	i := slices.IndexFunc(d.kustomizations, func(k folder) bool { return k.repo.Dir == source.repo.Dir && k.dir == path.Clean(source.Path) })
 	if i < 0 || source.Directory != nil || source.Helm != nil {
 		return nil

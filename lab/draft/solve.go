@@ -30,8 +30,8 @@ type candidate struct {
 // widest is how many candidates are kept while one reader after another is considered.
 const widest = 64
 
-// solve finds the addresses and folders of repositories that annotations have, so that as many as possible of the paths in which they are exist.
-func (d *drafting) solve() {
+// search finds the addresses and folders of repositories that annotations have, so that as many as possible of the paths in which they are exist.
+func (d *drafting) search() {
 	d.trees = map[string]*tree{} // of the documents so far
 	of := answer{at: map[string]use{}, addresses: map[string]bool{}, lost: map[string]bool{}}
 	var list []reader
@@ -81,8 +81,8 @@ func distinct(list []reader, keys []string) []reader {
 	return all
 }
 
-// solved sets the annotations with addresses and folders. What is not found is open.
-func (d *drafting) solved() {
+// solve sets the annotations with addresses and folders. What is not found is open.
+func (d *drafting) solve() {
 	for _, key := range d.answer.keys {
 		value, found := d.answer.values[key]
 		switch u := d.answer.at[key]; {

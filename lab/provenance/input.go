@@ -171,19 +171,15 @@ func encode(docs []*yaml.Node) ([]byte, error) {
 
 // render renders the subject with other values of inputs.
 func (t *tracer) render(inputs []input) ([]render.Document, error) {
-	options, own := t.Options, true
+	options := t.Options
 	changes := map[[2]string][]input{} // by tree and file
 	for _, in := range inputs {
 		at := [2]string{in.tree, in.file}
-		switch {
-		case in.option == nil:
+		if in.option == nil {
 			changes[at] = append(changes[at], in)
 			continue
-		case own:
-			options, _ = copied(t.Options).(map[string]any)
-			own = false
 		}
-		change(options, in.option)
+		options, _ = changed(options, in.option).(map[string]any)
 	}
 	var failed error
 	docs, err := t.Render(options, func(tree string, files fs.FS) fs.FS {
@@ -263,7 +259,7 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// filling is the key of what was a mapping without elements.
+// filling stands in what was empty: it is the key in a mapping, and else the value.
 const filling = "other"
 
 // other changes a scalar, or a list or mapping without elements.
@@ -273,12 +269,12 @@ func other(n *yaml.Node) {
 		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: filling}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: "x"}}
 		n.Style = 0
 	case n.Kind == yaml.SequenceNode:
-		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "other"}}
+		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: filling}}
 		n.Style = 0
 	case n.Tag == "!!bool":
 		n.Value = strconv.FormatBool(n.Value != "true")
 	case n.Tag == "!!null":
-		n.Tag, n.Value = "!!str", "other"
+		n.Tag, n.Value = "!!str", filling
 	default:
 		n.Value = otherText(n.Value)
 	}
@@ -300,42 +296,32 @@ func leaves(v any, at []string, visit func(at []string, v any)) {
 	}
 }
 
-func copied(v any) any {
-	data, err := json.Marshal(v)
-	if err != nil {
+// changed returns decoded JSON with another value at a path. It shares the rest with the original.
+func changed(v any, at []string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(at) > 0 {
+			v = maps.Clone(v)
+			v[at[0]] = changed(v[at[0]], at[1:])
+		}
 		return v
-	}
-	var c any
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if dec.Decode(&c) != nil {
-		return v
-	}
-	return c
-}
-
-// change changes the value at a path of decoded JSON.
-func change(v any, at []string) any {
-	if len(at) > 0 {
-		switch in := v.(type) {
-		case map[string]any:
-			in[at[0]] = change(in[at[0]], at[1:])
-		case []any:
-			if i, err := strconv.Atoi(at[0]); err == nil && i < len(in) {
-				in[i] = change(in[i], at[1:])
+	case []any:
+		if len(at) > 0 {
+			if i, err := strconv.Atoi(at[0]); err == nil && i < len(v) {
+				v = slices.Clone(v)
+				v[i] = changed(v[i], at[1:])
 			}
 		}
 		return v
-	}
-	switch v := v.(type) {
 	case bool:
 		return !v
 	case string:
 		return otherText(v)
-	case json.Number:
-		return json.Number(otherText(v.String()))
+	case int, int64, float64, json.Number:
+		text, _ := json.Marshal(v) // a number always encodes
+		return json.Number(otherText(string(text)))
 	case nil:
-		return "other"
+		return filling
 	}
 	return v
 }
