@@ -34,14 +34,13 @@ func lacksNamespace(n *yaml.Node) bool {
 	return strict.Text(n, "metadata", "namespace") == "" && (needs.IsFlux(gvk.Group) || namespaced) && !ignored(n)
 }
 
-// noNamespace reports an object without a namespace, or leaves out the application if it is mounted.
-func (x *expander) noNamespace(app *Application, o render.Document, of string) {
-	message := of + " has no namespace, and Flux knows no default"
+// reject reports an object that Flux rejects, or leaves out the application if it is mounted.
+func (x *expander) reject(app *Application, o render.Document, message, cure string) {
 	if app.mounted {
 		app.stall(message)
 		return
 	}
-	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write metadata.namespace, or spec.targetNamespace of Kustomization "+app.Name)
+	x.fail(lab.Position{File: o.File, Line: o.Line}, message, cure)
 }
 
 // Undefined is what an application lacks: Flux applies nothing of one with an object of an undefined kind.

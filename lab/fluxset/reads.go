@@ -195,19 +195,17 @@ func (x *expander) applied(app *Application) {
 		kind := strict.Text(o.Node, "kind")
 		of := kind + " " + strict.Text(o.Node, "metadata", "name")
 		if lacksNamespace(o.Node) {
-			x.noNamespace(app, o, of)
+			x.reject(app, o, of+" has no namespace, and Flux knows no default", "write metadata.namespace, or spec.targetNamespace of Kustomization "+app.Name)
 		}
 		switch {
 		case Encrypted(o.Node):
 			app.stall(of + " is encrypted, and its key is missing")
-		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
-			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
-		case IsGenerator(o.Node) && !slices.Contains(x.Extra, flux.SourceWatcher):
+		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)), IsGenerator(o.Node) && !slices.Contains(x.Extra, flux.SourceWatcher):
 			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
 			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
-			x.outdated(app, o, of)
+			x.reject(app, o, fmt.Sprintf("%s is of %s, which Flux no longer serves", of, strict.Text(o.Node, "apiVersion")), "write "+served(o.Node))
 		case ignored(o.Node):
 		case misfit(o) != nil:
 			x.misfit(app, o, of)

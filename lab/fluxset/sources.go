@@ -339,14 +339,3 @@ func (x *expander) awaitSources(a *Application) {
 		}
 	}
 }
-
-// outdated reports an object of an API that Flux does not serve, or leaves out the application if it is mounted.
-func (x *expander) outdated(app *Application, o render.Document, of string) {
-	version := strict.Text(o.Node, "apiVersion")
-	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
-	if app.mounted {
-		app.stall(message)
-		return
-	}
-	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write "+served(o.Node))
-}
