@@ -63,7 +63,7 @@ func (w World) volume(u Unit, n, claim *yaml.Node, with string) []Need {
 	case runs == provisioner && !isLocal(class):
 		need.Clause, need.May = ", whose StorageClass is not bound by WaitForFirstConsumer", nil
 	default:
-		need.Clause, need.mentioned = " of provisioner "+runs+", which nothing available runs", runs
+		need.Clause, need.mentioned = " of provisioner "+runs+", which no workload of this lab provides", runs
 	}
 	need.Clause = with + need.Clause
 	return []Need{need}

@@ -177,7 +177,7 @@ func untyped(n *yaml.Node) bool {
 // finite returns the error of a number that JSON does not have.
 func finite(file string, n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!float" && strings.ContainsAny(n.Value, "iIaA") {
-		return invalid(strict.Position(file, n), n.Value+" is no number to Kubernetes", "quote it if it is text")
+		return invalid(strict.Position(file, n), n.Value+" is not a number in JSON, which Kubernetes reads", "quote it if it is text")
 	}
 	for _, c := range n.Content {
 		if err := finite(file, c); err != nil {
@@ -194,7 +194,7 @@ func trackable(file string, n *yaml.Node) error {
 		return nil
 	}
 	if at.Kind != yaml.MappingNode {
-		return invalid(strict.Position(file, at), "annotations are no mapping", "")
+		return invalid(strict.Position(file, at), "metadata.annotations must be a mapping", "")
 	}
 	for key, value := range strict.Pairs(at) {
 		if value.Tag == "!!str" && (value.Style != 0 || len(value.Value) > len("off")) {
