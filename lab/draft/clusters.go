@@ -264,7 +264,6 @@ func (d *drafting) flip() {
 // ofAddonsOff drops the open values that only sets of addons that are off read: what the bridge makes of an addon that is on counts then.
 // Addresses and folders stay: the bridge has those of the estate.
 func (d *drafting) ofAddonsOff(off func(label string) bool) {
-	def := d.environment(lab.DefaultEnvironment)
 	for id, k := range d.keys {
 		if k.How != Open || k.In != "" || d.answer.at[k.Name].doc != nil || slices.ContainsFunc(d.docs, func(doc *document) bool {
 			reads := slices.ContainsFunc(doc.uses, func(u use) bool { return u.key == k.Name && u.label == k.Label })
@@ -273,11 +272,7 @@ func (d *drafting) ofAddonsOff(off func(label string) bool) {
 			continue
 		}
 		delete(d.keys, id)
-		if k.Label {
-			delete(def.Labels, k.Name)
-		} else {
-			delete(def.Metadata, k.Name)
-		}
+		delete(d.ofAll(k.Label), k.Name)
 	}
 }
 

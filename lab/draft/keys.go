@@ -119,29 +119,32 @@ func (d *drafting) provided(u use) bool {
 	return false
 }
 
+// ofAll returns the labels or annotations of all clusters.
+func (d *drafting) ofAll(label bool) map[string]string {
+	def := d.environment(lab.DefaultEnvironment)
+	if label {
+		return def.Labels
+	}
+	return def.Metadata
+}
+
 // give sets an annotation for all clusters, overriding lab's.
 func (d *drafting) give(u use, value string) {
-	def := d.environment(lab.DefaultEnvironment)
-	if _, has := def.Metadata[u.key]; has {
+	if _, has := d.ofAll(false)[u.key]; has {
 		return
 	}
-	def.Metadata[u.key] = value
+	d.ofAll(false)[u.key] = value
 	d.note(Key{Name: u.key, Value: value, How: Found, At: u.at})
 }
 
 // open sets an annotation or label that nothing defines to a placeholder, of the type of the first field that is not any text.
 func (d *drafting) open(u use) {
-	def := d.environment(lab.DefaultEnvironment)
-	into := def.Metadata
-	if u.label {
-		into = def.Labels
-	}
 	k := Key{Name: u.key, Label: u.label, How: Open, Type: d.typeOf(u), At: u.at}
 	if before, has := d.keys[k.id()]; has && before.Type != fill.Text || has && k.Type == fill.Text {
 		return
 	}
 	k.Value = k.Type.Placeholder(k.Name)
-	into[u.key] = k.Value
+	d.ofAll(u.label)[u.key] = k.Value
 	d.keys[k.id()] = &k
 }
 
@@ -153,11 +156,10 @@ func (d *drafting) typeOf(u use) fill.Type {
 	case u.field == "repoURL":
 		return fill.URL
 	}
-	r, mounted := d.repositoryAt(u.address), len(u.value) > 0
-	if r == nil || !mounted {
-		return fill.Text
+	if r := d.repositoryAt(u.address); r != nil && len(u.value) > 0 {
+		return field.Value(r.FS, u.dir, u.value)
 	}
-	return field.Value(r.FS, u.dir, u.value)
+	return fill.Text
 }
 
 func (d *drafting) label(u use) {
@@ -191,15 +193,11 @@ func (d *drafting) labelSelected(u use) {
 
 // repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.
 func (d *drafting) repositoryBeside(u use) *lab.Repository {
-	if r := d.repositoryAt(u.address); r != nil {
-		return r
+	r := d.repositoryAt(u.address)
+	if stem, is := strings.CutSuffix(u.key, "revision"); r == nil && is && !d.answer.lost[stem+"url"] {
+		r, _ = d.inputs().Mounted(d.answer.values[stem+"url"])
 	}
-	if stem, is := strings.CutSuffix(u.key, "revision"); is && !d.answer.lost[stem+"url"] {
-		if r, ok := d.inputs().Mounted(d.answer.values[stem+"url"]); ok {
-			return r
-		}
-	}
-	return nil
+	return r
 }
 
 // reference matches a reference to an annotation, in Go and plain templates.

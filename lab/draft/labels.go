@@ -171,9 +171,8 @@ func (d *drafting) spread(first selection, list []selection, environments map[st
 			values = append(values, s.value)
 		}
 	}
-	how := Found
 	if len(values) == 0 {
-		values, how = []string{"true"}, Found
+		values = []string{"true"}
 	}
 	used := map[string]bool{}
 	for i := range d.estate.Clusters {
@@ -191,7 +190,7 @@ func (d *drafting) spread(first selection, list []selection, environments map[st
 			c.Labels[first.key], used[best] = best, true
 		}
 	}
-	d.note(Key{Name: first.key, Label: true, Value: strings.Join(slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !used[v] }), ", "), How: how, At: first.at})
+	d.note(Key{Name: first.key, Label: true, Value: strings.Join(slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !used[v] }), ", "), How: Found, At: first.at})
 	reported := map[string]bool{}
 	for _, s := range list {
 		if s.key != first.key || !s.concrete() || used[s.value] || slices.ContainsFunc(s.others, func(v string) bool { return used[v] }) {

@@ -171,13 +171,12 @@ func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *docu
 		if from == nil {
 			s.flux.Add(r, file, n)
 		}
-		if strict.Text(n, "kind") == "CustomResourceDefinition" {
+		switch kind := strict.Text(n, "kind"); {
+		case kind == "CustomResourceDefinition":
 			s.types.Define(n)
-		}
-		if strict.Text(n, "kind") == "Namespace" {
+		case kind == "Namespace":
 			s.defined[strict.Text(n, "metadata", "name")] = true
-		}
-		if from == nil && strict.Text(n, "kind") == "Secret" && strict.Text(n, "metadata", "labels", argo.SecretType) == argo.SecretTypeCluster {
+		case from == nil && kind == "Secret" && strict.Text(n, "metadata", "labels", argo.SecretType) == argo.SecretTypeCluster:
 			s.secrets = append(s.secrets, registered(name, n))
 		}
 		if !strings.HasPrefix(strict.Text(n, "apiVersion"), argo.Group) {

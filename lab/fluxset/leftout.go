@@ -53,12 +53,12 @@ type need struct {
 type steps struct {
 	apps   map[string]*Application // by key
 	owners map[string]string       // HelmRelease, NAMESPACE/NAME -> key of the application that applies it
-	makers map[place][]string      // object or namespace -> keys of the applications that apply it, or have a HelmRelease in it
+	makers map[located][]string    // object or namespace -> keys of the applications that apply it, or have a HelmRelease in it
 	known  map[step][]need         // found so far
 }
 
 func newSteps(all iter.Seq[*Application]) steps {
-	s := steps{apps: map[string]*Application{}, owners: map[string]string{}, makers: map[place][]string{}, known: map[step][]need{}}
+	s := steps{apps: map[string]*Application{}, owners: map[string]string{}, makers: map[located][]string{}, known: map[step][]need{}}
 	for a := range all {
 		s.apps[a.Key()] = a
 	}
@@ -245,31 +245,31 @@ func objectOf(n *yaml.Node) object {
 	return o
 }
 
-// place is an object in a cluster, or a namespace.
-type place struct {
+// located is an object in a cluster, or a namespace.
+type located struct {
 	remote string
 	object
 }
 
-func placeOf(remote string, o object) place {
+func locate(remote string, o object) located {
 	o.namespace = cmp.Or(o.namespace, corev1.NamespaceDefault)
-	return place{remote, o}
+	return located{remote, o}
 }
 
-func namespaceOf(remote, name string) place {
-	return placeOf(remote, object{kind: "Namespace", name: name})
+func namespaceOf(remote, name string) located {
+	return locate(remote, object{kind: "Namespace", name: name})
 }
 
 // makes records what an application applies, and the namespaces of its HelmReleases.
 func (s steps) makes(a *Application) {
-	add := func(p place) {
+	add := func(p located) {
 		if !slices.Contains(s.makers[p], a.Key()) {
 			s.makers[p] = append(s.makers[p], a.Key())
 		}
 	}
 	for _, o := range a.Objects {
 		if of := objectOf(o.Node); of.kind != "Namespace" {
-			add(placeOf(a.Remote, of))
+			add(locate(a.Remote, of))
 		}
 	}
 	for _, r := range a.Releases {
@@ -280,7 +280,7 @@ func (s steps) makes(a *Application) {
 // maker returns the key of the application that makes an object for which another one waits, or "" if none can. It is unknown if several may, or what the
 // waiting one applies: a release or a custom resource.
 func (s steps) maker(a *Application, o object) (key string, known bool) {
-	list := s.makers[placeOf(a.Remote, o)]
+	list := s.makers[locate(a.Remote, o)]
 	if len(list) == 0 && o.namespace != "" {
 		list = s.makers[namespaceOf(a.Remote, o.namespace)]
 	}
