@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,7 +140,7 @@ func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return nil, nil, err
 	}
-	open := estate.WithChartFiles(func(use lab.ChartUse) (files fs.FS, err error) { return s.Files(ctx, use) })
+	open := estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) { return s.Files(ctx, use) })
 	return ws.Desired(append(estate.Supplied(s), open)...)
 }
 

@@ -41,7 +41,7 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		if d == nil || vendored(c, d.Name) {
 			continue
 		}
-		if rel, ok := strings.CutPrefix(d.Repository, "file://"); ok { // like `helm dependency build`
+		if rel, ok := strings.CutPrefix(d.Repository, "file://"); ok && !s.asFound { // like `helm dependency build`
 			if dir := path.Join(s.Path, rel); !path.IsAbs(rel) && fs.ValidPath(dir) {
 				sub, err := loadChart(s.FS, dir, b)
 				if err != nil {
@@ -58,6 +58,9 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		if built && len(missing) == 0 && d != nil && (fetched(d.Repository) || strings.HasPrefix(d.Repository, "oci://")) {
 			missing, where = append(missing, d.Name), append(where, strings.TrimSpace(d.Name+" "+d.Version+" of "+d.Repository))
 		}
+	}
+	if len(missing) > 0 && s.asFound {
+		return nil, failed(file, fmt.Errorf("needs %s, missing in %s", strings.Join(where, ", "), path.Join(s.Path, "charts")))
 	}
 	if len(missing) > 0 {
 		return nil, &Error{

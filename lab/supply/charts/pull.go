@@ -71,7 +71,7 @@ func (p *Puller) Pull(ctx context.Context, use lab.ChartUse) (Pulled, error) {
 		version, err = versionIn(data)
 	}
 	if err != nil {
-		return Pulled{}, fmt.Errorf("%s of %s: %w", strings.TrimSpace(use.Name+" "+use.Version), redacted(r.Repository), err)
+		return Pulled{}, fmt.Errorf("%s of %s: %w", strings.TrimSpace(use.Name+" "+use.Version), Redacted(r.Repository), err)
 	}
 	r.Digest = sum(data)
 	as := []string{r.Wanted}
@@ -289,8 +289,8 @@ func noVersion(versions []string) error {
 	return fmt.Errorf("there is no such version, the newest is %s", newest)
 }
 
-// redacted returns an address without a password.
-func redacted(address string) string {
+// Redacted returns an address without a password.
+func Redacted(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		return u.Redacted()
 	}
