@@ -140,8 +140,12 @@ func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return nil, nil, err
 	}
-	open := estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) { return s.Files(ctx, use) })
-	return ws.Desired(append(estate.Supplied(s), open)...)
+	return ws.Desired(supplied(ctx, s)...)
+}
+
+// supplied returns the options for a source of images and charts, whose charts on this machine are read.
+func supplied(ctx context.Context, s *supply.Supply) []estate.Option {
+	return append(estate.Supplied(s), estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) { return s.Files(ctx, use) }))
 }
 
 // choose returns the chosen applications, sorted by cluster and name; none is an error.

@@ -29,8 +29,8 @@ const (
 	maxUnpacked = 64 << 20 // headers included
 )
 
-// ErrAbsent is the error of a chart that was not pulled.
-var ErrAbsent = errors.New("it was not pulled: lab charts pull")
+// ErrAbsent is the error of a chart that was not pulled: the cure.
+var ErrAbsent = errors.New("lab charts pull")
 
 // Cache is a folder of charts. The zero value is not usable.
 type Cache struct{ Dir string }
