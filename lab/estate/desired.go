@@ -252,7 +252,8 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 	if r.Folder == "" {
 		use := lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
 		if use.Name == "" { // an OCIRepository
-			use.Repository, use.Name = path.Split(r.URL)
+			use.Name = path.Base(r.URL)
+			use.Repository = strings.TrimSuffix(r.URL, "/"+use.Name)
 			use.Version = cmp.Or(r.Revision, "latest")
 		}
 		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {

@@ -170,6 +170,12 @@ func TestInflatePlaces(t *testing.T) {
 			`error: base/kustomization.yaml: is included for the namespaces "a" and "b", and lab inflates its charts for one`, "", "",
 		},
 		{
+			"as a plugin", map[string]string{
+				"web/kustomization.yaml": "generators: [chart.yaml]\n", "web/chart.yaml": "apiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: x}\nname: lamp\n",
+			},
+			"error: web/kustomization.yaml: has a chart in generators, as HelmChartInflationGenerator: lab knows only those in helmCharts", "", "",
+		},
+		{
 			"patched", map[string]string{
 				"web/kustomization.yaml": "helmCharts: [{name: lamp, skipHooks: true, repo: 'https://c.example.com'}]\npatches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: release-name}, data: {values: patched}}'}]\n",
 			},
@@ -194,5 +200,22 @@ func TestInflatePlaces(t *testing.T) {
 				t.Errorf("asked for %+v", asked)
 			}
 		})
+	}
+}
+
+// TestInflateLimits bounds all charts of a kustomization together.
+func TestInflateLimits(t *testing.T) {
+	entries := "helmCharts:\n" + strings.Repeat("- {name: lamp, skipHooks: true}\n", maxFiles/len(lamp)+1)
+	for name, files := range map[string]map[string]string{
+		"many":    {"web/kustomization.yaml": entries},
+		"endless": {"web/kustomization.yaml": "helmCharts: [{name: lamp}]\n", "web/charts/lamp/templates/loop.yaml": "{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}"},
+		"name":    {"web/kustomization.yaml": "helmCharts: [{name: lamp, nameTemplate: '{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}'}]\n"},
+		"output":  {"web/kustomization.yaml": "helmCharts: [{name: lamp}]\n", "web/charts/lamp/templates/large.yaml": "{{ range until 100 }}{{ repeat 1000000 \"x\" }}{{ end }}"},
+	} {
+		all := vendoredLamp("web/charts/lamp", files)
+		maps.Copy(all, files)
+		if _, err := inflated(t, all, nil); !Exceeds(err) || Exhausted(err) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

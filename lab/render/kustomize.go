@@ -106,6 +106,10 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 		if culprit := r.malformed(); culprit != nil {
 			return nil, culprit
 		}
+		if scan.source != nil && strings.Contains(err.Error(), "must specify --enable-helm") {
+			const plugin = "HelmChartInflationGenerator"
+			return nil, remote(lab.Position{File: file}, plugin, "has a chart in generators, as "+plugin+": lab knows only those in helmCharts")
+		}
 		return nil, failed(file, errors.New(shorter(err.Error())))
 	}
 	sources := map[string][]Document{}
