@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"render"},
 	{"needs", "provenance"},
 	{"desired", "fluxset"},
-	{"estate", "plan", "apply", "promote"},
+	{"diff", "estate", "plan", "apply", "promote"},
 	{"draft", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"cli"},

@@ -200,6 +200,10 @@ func (s *scanner) chart(file string, at lab.Position, k kustomizationCharts, c t
 			return nil, fail("has releaseName and nameTemplate, which Helm rejects")
 		}
 		if o.ReleaseName, err = from.releaseName(c.NameTemplate, s.budget); err != nil {
+			var l *limit
+			if errors.As(err, &l) {
+				return nil, failed(file, l)
+			}
 			return nil, fail("nameTemplate: %v", err)
 		}
 	}

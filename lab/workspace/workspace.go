@@ -50,6 +50,9 @@ type Workspace struct {
 	doubt   string // why the estate may be the wrong one; empty if certain
 	builtin bool   // the built-in estate was requested where it is not the default
 	garbled error  // error of an unreadable record
+
+	read    *[]Revision // by Desired; nil unless At made this
+	revised []string    // folders with a revision
 }
 
 // Open finds the lab and the estate of a command. It changes nothing.
@@ -235,8 +238,8 @@ func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.Ap
 	if err := w.Estate.refresh(); err != nil {
 		return nil, nil, err
 	}
-	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version)}, options...)...)
-	if err != nil {
+	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version), estate.WithRevisions(w.Estate.open)}, options...)...)
+	if err := w.asRead(err); err != nil {
 		return nil, nil, err
 	}
 	order := func(c lab.Cluster) int {
