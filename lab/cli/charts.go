@@ -72,7 +72,6 @@ func (u usedChart) key() lab.ChartUse {
 
 // charts returns the charts of other people's repositories that the estate names, found by rendering all of it, in the order of repositories and names.
 func (p *program) charts(ctx context.Context, ws *workspace.Workspace, from origin) (*supply.Supply, []usedChart, error) {
-	from.mirror = ""
 	options, err := supplyOptions(from)
 	if err != nil {
 		return nil, nil, err

@@ -40,7 +40,8 @@ func TestDependencies(t *testing.T) {
 		{"pulled", map[string]string{"web/Chart.yaml": umbrella, "web/values.yaml": "light: {size: 3}\n"}, "{deep: {a: 1, b: 2}, global: {}, size: 3}", "1.x"},
 		{"absent", map[string]string{"web/Chart.yaml": strings.Replace(umbrella, "1.x", "9.x", 1)}, "error: web/Chart.yaml: needs its dependencies: chart lamp 9.x is not on this machine: lab charts pull", "9.x"},
 		{
-			"lock of others", map[string]string{"web/Chart.yaml": umbrella, "web/Chart.lock": "dependencies: []\ndigest: sha256:00\ngenerated: 2026-01-01T00:00:00Z\n"},
+			"lock of others",
+			map[string]string{"web/Chart.yaml": umbrella, "web/Chart.lock": "dependencies: []\ndigest: sha256:00\ngenerated: 2026-01-01T00:00:00Z\n"},
 			"error: web/Chart.lock: is not of the dependencies in Chart.yaml, so that Helm builds none: helm dependency update web", "",
 		},
 		{"vendored", vendoredLamp("web/charts/lamp", map[string]string{"web/Chart.yaml": umbrella}), "", ""},

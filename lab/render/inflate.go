@@ -37,6 +37,24 @@ type kustomizationCharts struct {
 	HelmGlobals                 *types.HelmGlobals    `json:"helmGlobals"`
 	HelmCharts                  []types.HelmChart     `json:"helmCharts"`
 	HelmChartInflationGenerator []types.HelmChartArgs `json:"helmChartInflationGenerator"`
+
+	ConfigMapGenerator []types.GeneratorArgs `json:"configMapGenerator"`
+	SecretGenerator    []types.GeneratorArgs `json:"secretGenerator"`
+}
+
+// early returns the error of a generator that would change an object of a chart: kustomize runs it before.
+func (k kustomizationCharts) early(docs []Document) error {
+	for kind, generators := range map[string][]types.GeneratorArgs{"ConfigMap": k.ConfigMapGenerator, "Secret": k.SecretGenerator} {
+		for _, g := range generators {
+			if g.Behavior != "merge" && g.Behavior != "replace" {
+				continue
+			}
+			if slices.ContainsFunc(docs, func(d Document) bool { return strict.Text(d.Node, "kind") == kind && strict.Text(d.Node, "metadata", "name") == g.Name }) {
+				return fmt.Errorf("behavior %s of the generator of %s %s: it is of a chart, which kustomize renders later", g.Behavior, kind, g.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // chartsOf returns the charts of the kustomization in a file, with the namespace of the kustomizations that include it. What cannot be read is left to kustomize.
@@ -79,6 +97,9 @@ func (s *scanner) inflate(file string, k kustomizationCharts) error {
 		docs, err := s.chart(file, at, k, c)
 		if err != nil {
 			return err
+		}
+		if err := k.early(docs); err != nil {
+			return failed(file, err)
 		}
 		if len(docs) == 0 {
 			continue

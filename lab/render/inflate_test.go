@@ -58,7 +58,8 @@ func TestInflate(t *testing.T) {
 		{"inline alone", "skipHooks: true, valuesMerge: replace, valuesInline: {more: 1}", nil, "ConfigMap release-name in default {deep: {a: 1, b: 2}, more: 1, size: 1}"},
 		{"file", "skipHooks: true, valuesFile: v.yaml", map[string]string{"web/v.yaml": "size: 7\n"}, "ConfigMap release-name in default {deep: {a: 1, b: 2}, size: 7}"},
 		{
-			"more files", "skipHooks: true, valuesInline: {size: 2, from: inline}, additionalValuesFiles: [v.yaml]", map[string]string{"web/v.yaml": "size: 7\n"},
+			"more files", "skipHooks: true, valuesInline: {size: 2, from: inline}, additionalValuesFiles: [v.yaml]",
+			map[string]string{"web/v.yaml": "size: 7\n"},
 			"ConfigMap release-name in default {deep: {a: 1, b: 2}, from: inline, size: 7}",
 		},
 		{"capabilities", "skipHooks: true, kubeVersion: 1.30.0, apiVersions: [example.com/v1]", nil, "ConfigMap release-name in default {deep: {a: 1, b: 2}, size: 1} v1.30.0 example.com/v1"},
@@ -133,50 +134,60 @@ func TestInflatePlaces(t *testing.T) {
 			"ConfigMap release-name in default " + size, "web/charts/lamp-1.2.0/lamp/templates/cm.yaml:1", "",
 		},
 		{
-			"pulled", map[string]string{"web/kustomization.yaml": "helmCharts: [{name: lamp, skipHooks: true, version: 1.x, repo: 'https://c.example.com'}]\n"},
+			"pulled",
+			map[string]string{"web/kustomization.yaml": "helmCharts: [{name: lamp, skipHooks: true, version: 1.x, repo: 'https://c.example.com'}]\n"},
 			"ConfigMap release-name in default " + size, "lamp-1.2.0/templates/cm.yaml:1", "1.x",
 		},
 		{
-			"old field", map[string]string{"web/kustomization.yaml": "helmChartInflationGenerator: [{chartName: lamp, chartVersion: 1.2.0, chartRepoUrl: 'https://c.example.com', releaseName: old}]\n"},
+			"old field",
+			map[string]string{"web/kustomization.yaml": "helmChartInflationGenerator: [{chartName: lamp, chartVersion: 1.2.0, chartRepoUrl: 'https://c.example.com', releaseName: old}]\n"},
 			"ConfigMap old in default " + size + "; Pod hook; Pod test", "lamp-1.2.0/templates/cm.yaml:1", "1.2.0",
 		},
 		{
-			"absent", map[string]string{"web/kustomization.yaml": "resources: []\nhelmCharts: [{name: lamp, version: 1.2.0, repo: 'https://none.example.com'}]\n"},
+			"absent",
+			map[string]string{"web/kustomization.yaml": "resources: []\nhelmCharts: [{name: lamp, version: 1.2.0, repo: 'https://none.example.com'}]\n"},
 			"error: web/kustomization.yaml:2:1: chart lamp 1.2.0 is not on this machine: it was not pulled", "", "1.2.0",
 		},
 		{
-			"nowhere", map[string]string{"web/kustomization.yaml": "helmCharts: [{name: lamp}]\n"},
+			"nowhere",
+			map[string]string{"web/kustomization.yaml": "helmCharts: [{name: lamp}]\n"},
 			"error: web/kustomization.yaml:1:1: chart lamp: there is no folder web/charts/lamp, and no repo", "", "",
 		},
 		{
-			"pulled outside", map[string]string{"web/kustomization.yaml": "helmGlobals: {chartHome: ../charts}\nhelmCharts: [{name: lamp, repo: 'https://c.example.com'}]\n"},
+			"pulled outside",
+			map[string]string{"web/kustomization.yaml": "helmGlobals: {chartHome: ../charts}\nhelmCharts: [{name: lamp, repo: 'https://c.example.com'}]\n"},
 			"error: web/kustomization.yaml:2:1: chart lamp: charts/lamp/values.yaml is outside the kustomization's folder, which kustomize rejects", "", "",
 		},
 		{
-			"namespace of the kustomization, which does not change objects", map[string]string{"web/kustomization.yaml": "namespace: shop\nhelmCharts: [{name: lamp, skipHooks: true, repo: 'https://c.example.com'}]\n"},
+			"namespace of the kustomization, which does not change objects",
+			map[string]string{"web/kustomization.yaml": "namespace: shop\nhelmCharts: [{name: lamp, skipHooks: true, repo: 'https://c.example.com'}]\n"},
 			"ConfigMap release-name in shop " + size, "lamp-1.2.0/templates/cm.yaml:1", "",
 		},
 		{
-			"namespace of the overlay", map[string]string{
+			"namespace of the overlay",
+			map[string]string{
 				"web/kustomization.yaml": "namespace: shop\nnamePrefix: x-\nresources: [../base]\n", "base/kustomization.yaml": "helmCharts: [{name: lamp, skipHooks: true, repo: 'https://c.example.com'}]\n",
 			},
 			"ConfigMap x-release-name in shop " + size, "lamp-1.2.0/templates/cm.yaml:1", "",
 		},
 		{
-			"two overlays", map[string]string{
+			"two overlays",
+			map[string]string{
 				"web/kustomization.yaml": "resources: [../a, ../b]\n", "a/kustomization.yaml": "namespace: a\nnamePrefix: a-\nresources: [../base]\n", "b/kustomization.yaml": "namespace: b\nresources: [../base]\n",
 				"base/kustomization.yaml": "helmCharts: [{name: lamp, skipHooks: true, repo: 'https://c.example.com'}]\n",
 			},
 			`error: base/kustomization.yaml: is included for the namespaces "a" and "b", and lab inflates its charts for one`, "", "",
 		},
 		{
-			"as a plugin", map[string]string{
+			"as a plugin",
+			map[string]string{
 				"web/kustomization.yaml": "generators: [chart.yaml]\n", "web/chart.yaml": "apiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: x}\nname: lamp\n",
 			},
 			"error: web/kustomization.yaml: has a chart in generators, as HelmChartInflationGenerator: lab knows only those in helmCharts", "", "",
 		},
 		{
-			"patched", map[string]string{
+			"patched",
+			map[string]string{
 				"web/kustomization.yaml": "helmCharts: [{name: lamp, skipHooks: true, repo: 'https://c.example.com'}]\npatches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: release-name}, data: {values: patched}}'}]\n",
 			},
 			"ConfigMap release-name in default patched", "lamp-1.2.0/templates/cm.yaml:1", "",

@@ -97,7 +97,7 @@ func versionIn(archive []byte) (string, error) {
 		}
 	}
 	if err == nil && m.Version == "" {
-		err = errors.New("Chart.yaml has no version")
+		err = errors.New("its Chart.yaml has no version")
 	}
 	if err != nil {
 		return "", fmt.Errorf("its archive is not a chart: %w", err)
