@@ -49,7 +49,9 @@ func (k kustomizationCharts) early(docs []Document) error {
 			if g.Behavior != "merge" && g.Behavior != "replace" {
 				continue
 			}
-			if slices.ContainsFunc(docs, func(d Document) bool { return strict.Text(d.Node, "kind") == kind && strict.Text(d.Node, "metadata", "name") == g.Name }) {
+			if slices.ContainsFunc(docs, func(d Document) bool {
+				return strict.Text(d.Node, "kind") == kind && strict.Text(d.Node, "metadata", "name") == g.Name
+			}) {
 				return fmt.Errorf("behavior %s of the generator of %s %s: it is of a chart, which kustomize renders later", g.Behavior, kind, g.Name)
 			}
 		}
