@@ -255,28 +255,24 @@ func (s *scanner) chartValues(file string, c types.HelmChart, where string, from
 	// load reads a file like kustomize, which permits only those in the kustomization's folder.
 	load := func(name string) ([]byte, error) {
 		in, at := s.FS, path.Join(dir, name)
+		if name == "" {
+			at = path.Join(where, "values.yaml")
+		}
 		if fetched(name) {
 			return nil, remote(lab.Position{File: file}, name, "takes values from "+name)
 		}
 		if dir != "." && !strings.HasPrefix(at, dir+"/") || !fs.ValidPath(at) || path.IsAbs(name) {
 			return nil, fail("%s is outside the kustomization's folder, which kustomize rejects", at)
 		}
+		shown := at
 		if rel, ok := strings.CutPrefix(at, where+"/"); ok && from.Path == "." {
 			in, at = from.FS, rel
 		}
 		data, err := s.budget.yaml(in, at)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fail("%s does not exist, which kustomize needs", path.Join(dir, name))
+			err = fail("%s does not exist, which kustomize needs", shown)
 		}
 		return data, err
-	}
-	name := c.ValuesFile
-	if name == "" {
-		name = strings.TrimPrefix(where, dir+"/")
-		if dir != "." && name == where {
-			return nil, fail("%s is outside the kustomization's folder, which kustomize rejects", path.Join(where, "values.yaml"))
-		}
-		name = path.Join(name, "values.yaml")
 	}
 	var data []byte
 	var err error
@@ -287,7 +283,7 @@ func (s *scanner) chartValues(file string, c types.HelmChart, where string, from
 	case len(c.ValuesInline) > 0 && merge == "replace":
 		data, err = sigsyaml.Marshal(c.ValuesInline)
 	default:
-		data, err = load(name)
+		data, err = load(c.ValuesFile)
 		if err == nil && len(c.ValuesInline) > 0 {
 			data, err = merged(data, c.ValuesInline, merge == "override")
 		}
