@@ -466,7 +466,9 @@ func (c *comparison) relate() {
 	twice := func(o object) bool { return o.manifest && owned[o.ID] }
 	c.removed, c.added = slices.DeleteFunc(c.removed, twice), slices.DeleteFunc(c.added, twice)
 	if c.clusters == nil {
-		c.match(Moved, func(o *object) string { return fmt.Sprintf("%q", []string{o.Cluster, o.Group, o.Kind, o.Namespace, o.ID.Name}) })
+		c.match(Moved, func(o *object) string {
+			return fmt.Sprintf("%q", []string{o.Cluster, o.Group, o.Kind, o.Namespace, o.ID.Name})
+		})
 	}
 	c.match(Renamed, contentOf)
 	c.match(Renamed, generated)
