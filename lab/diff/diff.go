@@ -138,11 +138,11 @@ func (c *comparison) compare(a, b *desired.App) {
 	c.apps++
 	switch {
 	case a == nil:
-		d = differ{b.Cluster, b.Cluster}
+		d = differ{before: b.Cluster, after: b.Cluster}
 	case b == nil:
-		d = differ{a.Cluster, a.Cluster}
+		d = differ{before: a.Cluster, after: a.Cluster}
 	default:
-		d = differ{a.Cluster, b.Cluster}
+		d = differ{before: a.Cluster, after: b.Cluster}
 	}
 	settled := settledParts(a, b)
 	before, lacks := objectsOf(a, settled)
@@ -154,15 +154,23 @@ func (c *comparison) compare(a, b *desired.App) {
 		without := func(o object) bool { return o.part == part }
 		before, after = slices.DeleteFunc(before, without), slices.DeleteFunc(after, without)
 	}
-	again := sync.OnceValue(func() map[ID]object {
-		list, _ := objectsOf(b, settled)
-		return byID(list)
-	})
 	x, y := manifest(a), manifest(b)
 	if !bytes.Equal(x, y) {
 		before, after = withManifest(before, app, x), withManifest(after, app, y)
 	}
-	c.objects(d, before, after, again)
+	again := func(of *desired.App) func() map[ID]object {
+		return sync.OnceValue(func() map[ID]object {
+			list, _ := objectsOf(of, settled)
+			return byID(list)
+		})
+	}
+	c.objects(d, side{byID(before), again(a)}, side{byID(after), again(b)})
+}
+
+// side are the objects of an application in one state. again renders them once more, which shows what is random.
+type side struct {
+	of    map[ID]object
+	again func() map[ID]object
 }
 
 func concat(seqs ...iter.Seq[string]) iter.Seq[string] {
@@ -313,35 +321,68 @@ func (o *object) decode() (map[string]any, error) {
 	return o.value, err
 }
 
-// objects compares the objects of two applications. again renders those of the second one once more.
-func (c *comparison) objects(d differ, before, after []object, again func() map[ID]object) {
-	x, y := byID(before), byID(after)
-	var removed []ID
-	for _, id := range sortedIDs(x) {
-		if o, ok := y[id]; ok {
-			c.pair(d, id, x[id], o, again)
-			delete(y, id)
+// objects compares the objects of two applications.
+func (c *comparison) objects(d differ, before, after side) {
+	for _, id := range sortedIDs(before.of) {
+		if o, ok := after.of[id]; ok {
+			c.pair(d, id, before.of[id], o, after.again)
+			delete(before.of, id)
+			delete(after.of, id)
+		}
+	}
+	if len(before.of) > 0 && len(after.of) > 0 {
+		before.steady()
+		after.steady()
+	}
+	alike := map[ID]ID{} // by what does not depend on the cluster
+	for _, id := range sortedIDs(after.of) {
+		alike[d.named(id, d.after)] = id
+	}
+	for _, id := range sortedIDs(before.of) {
+		o, key := before.of[id], d.named(id, d.before)
+		if of, ok := alike[key]; ok {
+			c.pair(d, of, o, after.of[of], after.again)
+			delete(after.of, of)
+			delete(alike, key)
 		} else {
-			removed = append(removed, id)
+			c.removed = append(c.removed, o)
 		}
 	}
-	alike := map[ID]ID{} // of y, by what does not depend on the cluster
-	if d.before != d.after {
-		for _, id := range sortedIDs(y) {
-			alike[id.named(d.after)] = id
-		}
+	for _, id := range sortedIDs(after.of) {
+		c.added = append(c.added, after.of[id])
 	}
-	for _, id := range removed {
-		if of, ok := alike[id.named(d.before)]; ok {
-			c.pair(d, of, x[id], y[of], again)
-			delete(y, of)
-			delete(alike, id.named(d.before))
+}
+
+// steady replaces names that differ at each rendering, by what stays of them and a star.
+func (s side) steady() {
+	again := s.again()
+	for _, id := range sortedIDs(s.of) {
+		o := s.of[id]
+		if _, same := again[id]; same || o.manifest {
 			continue
 		}
-		c.removed = append(c.removed, x[id])
-	}
-	for _, id := range sortedIDs(y) {
-		c.added = append(c.added, y[id])
+		var best ID
+		longest := 0
+		for _, other := range sortedIDs(again) {
+			alike := other
+			alike.Name = id.Name
+			if n := common(id.Name, other.Name); alike == id && n > longest {
+				best, longest = other, n
+			}
+		}
+		if longest == 0 {
+			continue
+		}
+		twin := again[best]
+		delete(s.of, id)
+		delete(again, best)
+		stays := id.Name[:longest] // what is random may have begun alike
+		if i := strings.LastIndexAny(stays, "-."); i >= 0 {
+			stays = stays[:i+1]
+		}
+		id.Name = stays + "*"
+		o.ID = id
+		s.of[id], again[id] = o, twin
 	}
 }
 
@@ -351,8 +392,19 @@ func compareIDs(a, b ID) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group))
 }
 
-// named returns the identity with the name of a cluster replaced.
-func (id ID) named(cluster string) ID {
+// common returns the length of the prefix that texts have in common.
+func common(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// named returns the identity with the name of a cluster replaced, if that of another one is compared.
+func (d differ) named(id ID, cluster string) ID {
+	if d.before == d.after {
+		return id
+	}
 	if id.Cluster == cluster {
 		id.Cluster = Cluster
 	}
@@ -378,7 +430,7 @@ func (c *comparison) pair(d differ, id ID, a, b object, again func() map[ID]obje
 	change := Change{App: b.app, Object: b.ID, Kind: Changed}
 	if twice, ok := again()[id]; ok && !b.manifest {
 		if z, err := twice.decode(); err == nil {
-			fields, change.Random = steady(fields, Fields(y, z))
+			fields, change.Random = lasting(fields, Fields(y, z))
 		}
 	}
 	if len(fields) == 0 {
@@ -394,8 +446,8 @@ func (c *comparison) undecodable(o object, err error) {
 	c.unknown = append(c.unknown, Unknown{App: o.app, Part: o.made.Part, Before: problem, After: problem})
 }
 
-// steady returns the fields that do not differ at each rendering, and the paths of the others.
-func steady(fields, random []Field) (rest []Field, varies []Path) {
+// lasting returns the fields that do not differ at each rendering, and the paths of the others.
+func lasting(fields, random []Field) (rest []Field, varies []Path) {
 	for _, f := range fields {
 		if slices.ContainsFunc(random, func(r Field) bool {
 			n := min(len(r.Path), len(f.Path))
@@ -466,10 +518,12 @@ func (c *comparison) relate() {
 	twice := func(o object) bool { return o.manifest && owned[o.ID] }
 	c.removed, c.added = slices.DeleteFunc(c.removed, twice), slices.DeleteFunc(c.added, twice)
 	if c.clusters == nil {
-		c.match(Moved, func(o *object) string { return fmt.Sprintf("%q", []string{o.Cluster, o.Group, o.Kind, o.Namespace, o.ID.Name}) })
+		c.match(Moved, func(o *object) string {
+			return fmt.Sprintf("%q", []string{o.Cluster, o.Group, o.Kind, o.Namespace, o.ID.Name})
+		})
 	}
-	c.match(Renamed, contentOf)
-	c.match(Renamed, generated)
+	c.match(Renamed, c.contentOf)
+	c.match(Renamed, c.generated)
 	for _, o := range c.removed {
 		c.changes = append(c.changes, Change{App: o.app, Object: o.ID, Kind: Removed})
 	}
@@ -506,7 +560,7 @@ func (c *comparison) match(kind Kind, key func(*object) string) {
 		if err = cmp.Or(err, other); err != nil {
 			continue
 		}
-		d := differ{a.app.Cluster, b.app.Cluster}
+		d := differ{before: a.app.Cluster, after: b.app.Cluster}
 		if kind == Moved {
 			d = differ{}
 		}
@@ -530,9 +584,21 @@ func (c *comparison) match(kind Kind, key func(*object) string) {
 	c.removed, c.added = rest(c.removed, gone), rest(c.added, come)
 }
 
+// owner returns what objects of a part of an application have in common in both states.
+func (c *comparison) owner(o *object) []string {
+	return []string{c.named(o, o.app.Name), c.named(o, o.app.Cluster), c.named(o, o.Cluster), c.named(o, o.part)}
+}
+
+func (c *comparison) named(o *object, text string) string {
+	if c.clusters == nil {
+		return text
+	}
+	return named(text, o.app.Cluster)
+}
+
 // contentOf returns a key that objects of an application and a kind have in common if they are equal but for their name and namespace. A value that is the name as a
 // whole, such as that of a label, counts as the name.
-func contentOf(o *object) string {
+func (c *comparison) contentOf(o *object) string {
 	v, err := o.decode()
 	if err != nil {
 		return ""
@@ -566,7 +632,7 @@ func contentOf(o *object) string {
 	if metadata, ok := content["metadata"].(map[string]any); ok {
 		delete(metadata, "namespace") // which may be none
 	}
-	text, err := json.Marshal([]any{o.app, o.Cluster, o.part, content})
+	text, err := json.Marshal([]any{c.owner(o), content})
 	if err != nil {
 		return ""
 	}
@@ -577,9 +643,9 @@ func contentOf(o *object) string {
 var suffix = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
 // generated returns a key that versions of a generated ConfigMap or Secret have in common.
-func generated(o *object) string {
+func (c *comparison) generated(o *object) string {
 	if base := suffix.ReplaceAllString(o.Name, ""); base != o.Name && o.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret") {
-		return fmt.Sprint(o.app, o.Cluster, o.part, o.Kind, o.Namespace, base)
+		return fmt.Sprintf("%q", append(c.owner(o), o.Kind, c.named(o, o.Namespace), c.named(o, base)))
 	}
 	return ""
 }

@@ -71,7 +71,10 @@ type Field struct {
 func Fields(before, after any) []Field { return differ{}.value(nil, before, after, schemaOf(before)) }
 
 // differ compares objects of two clusters, or of one if both names are the same. Texts that differ only by the names of their clusters are the same.
-type differ struct{ before, after string }
+type differ struct {
+	before, after string
+	hashes        bool // also those that differ by the hash that kustomize adds to names
+}
 
 func (d differ) same(a, b any) bool {
 	if d.before == d.after {
@@ -100,7 +103,11 @@ func (d differ) same(a, b any) bool {
 }
 
 func (d differ) sameText(a, b string) bool {
-	return a == b || d.before != d.after && named(a, d.before) == named(b, d.after)
+	if a == b || d.before == d.after {
+		return a == b
+	}
+	a, b = named(a, d.before), named(b, d.after)
+	return a == b || d.hashes && suffix.MatchString(a) && suffix.ReplaceAllString(a, "") == suffix.ReplaceAllString(b, "")
 }
 
 // Cluster stands for the name of a cluster in what several have in common.
