@@ -299,12 +299,16 @@ func (f DiffField) lines() []diffLine {
 	case f.Change == "reordered":
 		return []diffLine{{" ", path + "   order " + value(f.Before) + " -> " + value(f.After)}}
 	}
-	return []diffLine{{" ", path + "   " + value(f.Before) + " -> " + value(f.After)}}
+	const most = 100
+	if line := path + "   " + value(f.Before) + " -> " + value(f.After); width(line) <= most {
+		return []diffLine{{" ", line}}
+	}
+	return []diffLine{{" ", path}, {"-", "      " + value(f.Before)}, {"+", "      " + value(f.After)}}
 }
 
 // summary returns the comparison in one line.
 func (r DiffResult) summary() string {
-	text := fmt.Sprintf("%d of %s differ", r.Differ, Count(r.Applications, "application"))
+	text := fmt.Sprintf("differences in %d of %s", r.Differ, Count(r.Applications, "application"))
 	if r.Differ == 0 {
 		text = "no difference in " + Count(r.Applications, "application")
 	}
@@ -315,10 +319,10 @@ func (r DiffResult) summary() string {
 		}
 	}
 	if n := len(r.Changes); n > 0 {
-		text += ", by " + Count(n, "change")
+		text += ": " + Count(n, "change")
 	}
 	if routine > 0 {
-		text += fmt.Sprintf(", %d of them routine", routine)
+		text += fmt.Sprintf(", %d routine", routine)
 	}
 	missing := map[DiffApplication]bool{}
 	for _, u := range r.Unknown {
