@@ -58,10 +58,14 @@ type diffOptions struct {
 }
 
 func (p *program) diff(ctx context.Context, ws *workspace.Workspace, o diffOptions) error {
+	if o.markdown && p.ui.WantsJSON() {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--markdown and -o json exclude one another", Cure: "use one of them"}
+	}
 	res, err := p.compare(ctx, ws, o)
 	if err != nil {
 		return err
 	}
+	seeAll := ws.OnEstate(o.command()) + " --all"
 	if o.html != "" {
 		page, err := ui.DiffHTML(res)
 		if err == nil {
@@ -72,13 +76,10 @@ func (p *program) diff(ctx context.Context, ws *workspace.Workspace, o diffOptio
 		}
 		p.ui.Println("page: " + o.html)
 	}
-	switch {
-	case o.markdown && !p.ui.WantsJSON():
-		p.ui.Raw(ui.DiffMarkdown(res, o.command()+" --all"))
-	default:
-		if err := p.ui.Diff(res, o.all, o.command()+" --all"); err != nil {
-			return err
-		}
+	if o.markdown {
+		p.ui.Raw(ui.DiffMarkdown(res, seeAll))
+	} else if err := p.ui.Diff(res, o.all, seeAll); err != nil {
+		return err
 	}
 	if o.check && res.Differs() {
 		return exitError{lab.ExitUnmet}
@@ -100,6 +101,7 @@ func (o diffOptions) command() string {
 	for _, rev := range o.revs {
 		add("--rev", rev)
 	}
+	add("--engine", string(o.origin.engine))
 	add("--cluster", o.cluster)
 	add("--addon", o.addon)
 	return strings.Join(words, " ")

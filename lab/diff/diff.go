@@ -115,18 +115,18 @@ func (c *comparison) pairs(before, after []desired.App) (pairs [][2]*desired.App
 		}
 		return App{Name: named(a.Name, a.Cluster), Addon: a.Addon, Cluster: cluster}
 	}
-	at := map[App]int{}
+	at := map[App][]int{} // those of a name in order
 	for i := range before {
-		a := &before[i]
-		at[key(a, c.clusters[a.Cluster])] = len(pairs)
-		pairs = append(pairs, [2]*desired.App{a})
+		k := key(&before[i], c.clusters[before[i].Cluster])
+		at[k] = append(at[k], len(pairs))
+		pairs = append(pairs, [2]*desired.App{&before[i]})
 	}
 	for i := range after {
-		b := &after[i]
-		if n, ok := at[key(b, b.Cluster)]; ok && pairs[n][1] == nil {
-			pairs[n][1] = b
+		k := key(&after[i], after[i].Cluster)
+		if n := at[k]; len(n) > 0 {
+			pairs[n[0]][1], at[k] = &after[i], n[1:]
 		} else {
-			pairs = append(pairs, [2]*desired.App{nil, b})
+			pairs = append(pairs, [2]*desired.App{nil, &after[i]})
 		}
 	}
 	return pairs
@@ -356,6 +356,14 @@ func (c *comparison) objects(d differ, before, after side) {
 // steady replaces names that differ at each rendering, by what stays of them and a star.
 func (s side) steady() {
 	again := s.again()
+	others := map[ID][]ID{} // that only the second rendering has, by all but the name
+	for _, id := range sortedIDs(again) {
+		if _, same := s.of[id]; !same {
+			of := id
+			of.Name = ""
+			others[of] = append(others[of], id)
+		}
+	}
 	for _, id := range sortedIDs(s.of) {
 		o := s.of[id]
 		if _, same := again[id]; same || o.manifest {
@@ -363,10 +371,13 @@ func (s side) steady() {
 		}
 		var best ID
 		longest := 0
-		for _, other := range sortedIDs(again) {
-			alike := other
-			alike.Name = id.Name
-			if n := common(id.Name, other.Name); alike == id && n > longest {
+		of := id
+		of.Name = ""
+		for _, other := range others[of] {
+			if _, free := again[other]; !free {
+				continue
+			}
+			if n := common(id.Name, other.Name); n > longest {
 				best, longest = other, n
 			}
 		}
@@ -461,9 +472,9 @@ func lasting(fields, random []Field) (rest []Field, varies []Path) {
 	return rest, varies
 }
 
-// equalNodes reports whether nodes are the same but for their places and styles.
+// equalNodes reports whether nodes are the same but for their places. Others may be equal, too: quotes decide what a text is in YAML 1.1.
 func equalNodes(a, b *yaml.Node) bool {
-	return a == b || a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
+	return a == b || a.Style == b.Style && a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
 }
 
 // isSecret reports whether the values of an object are not told.

@@ -197,24 +197,22 @@ func (d differ) indexed(at Path, a, b []any, schema strategicpatch.LookupPatchMe
 
 func (d differ) keyed(at Path, by string, a, b []any, schema strategicpatch.LookupPatchMeta) (fields []Field) {
 	step := func(v any) Step { return Step{By: by, Value: keyOf(v, by)} }
-	index := func(list []any, key any) int {
-		return slices.IndexFunc(list, func(v any) bool { return keyOf(v, by) == key })
-	}
+	old, now := byKey(a, by), byKey(b, by)
 	var order, want []any // of Apply without reordering, and of b
 	for _, x := range a {
 		s := step(x)
-		i := index(b, s.Value)
-		if i < 0 {
+		y, stays := now[s.Value]
+		if !stays {
 			fields = append(fields, Field{Path: at.with(s), Kind: Removed, Before: x})
 			continue
 		}
 		order = append(order, s.Value)
-		fields = append(fields, d.value(at.with(s), x, b[i], schema)...)
+		fields = append(fields, d.value(at.with(s), x, y, schema)...)
 	}
 	for _, y := range b {
 		s := step(y)
 		want = append(want, s.Value)
-		if index(a, s.Value) < 0 {
+		if _, known := old[s.Value]; !known {
 			order = append(order, s.Value)
 			fields = append(fields, Field{Path: at.with(s), Kind: Added, After: y})
 		}
@@ -228,6 +226,14 @@ func (d differ) keyed(at Path, by string, a, b []any, schema strategicpatch.Look
 func keyOf(v any, by string) any {
 	m, _ := v.(map[string]any)
 	return m[by]
+}
+
+func byKey(list []any, by string) map[any]any {
+	of := make(map[any]any, len(list))
+	for _, v := range list {
+		of[keyOf(v, by)] = v
+	}
+	return of
 }
 
 func isScalar(v any) bool {
