@@ -163,7 +163,7 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 	}
 	old, apps = o.chosen(old), o.chosen(apps)
 	res = compared(after, est, diff.Compare(old, apps, nil))
-	res.Before, res.After = before.Revisions()[0].String(), after.Revisions()[0].String()
+	res.Before, res.After = titleOf(before.Revisions(), after.Revisions()), titleOf(after.Revisions(), before.Revisions())
 	res.Read = ui.DiffRead{Before: revisions(before), After: revisions(after)}
 	for _, r := range slices.Concat(before.Revisions(), after.Revisions()) {
 		if r.Folder != "." {
@@ -176,6 +176,20 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 		}
 	}
 	return res, nil
+}
+
+// titleOf names a state by its revisions that the other one does not have.
+func titleOf(revisions, other []workspace.Revision) string {
+	var names []string
+	for _, r := range revisions {
+		if !slices.Contains(other, r) {
+			names = append(names, r.String())
+		}
+	}
+	if len(names) == 0 {
+		return revisions[0].String()
+	}
+	return strings.Join(names, ", ")
 }
 
 // chosen returns the applications that are compared.
