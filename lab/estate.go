@@ -83,6 +83,13 @@ type ChartUse struct {
 	At            Position // of the version
 }
 
+// ChartFiles is a chart of a chart repository.
+type ChartFiles struct {
+	fs.FS
+	Version  string // an exact one, which a range stands for
+	Manifest string // digest in a registry; empty for others
+}
+
 // Role is the role of a cluster in the estate.
 type Role string
 

@@ -12,7 +12,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/cli/audience"
 	"homelab/lab/docker"
-	"homelab/lab/estate"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/series"
 	"homelab/lab/snapshot"
@@ -102,7 +101,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	if err != nil {
 		return err
 	}
-	est, err := ws.Load(estate.Supplied(s)...)
+	est, err := ws.Load(supplied(ctx, s)...)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,8 +146,12 @@ func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return nil, nil, err
 	}
-	open := estate.WithChartFiles(func(use lab.ChartUse) (files fs.FS, err error) { return s.Files(ctx, use) })
-	return ws.Desired(append(estate.Supplied(s), open)...)
+	return ws.Desired(supplied(ctx, s)...)
+}
+
+// supplied returns the options for a source of images and charts, whose charts on this machine are read.
+func supplied(ctx context.Context, s *supply.Supply) []estate.Option {
+	return append(estate.Supplied(s), estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) { return s.Files(ctx, use) }))
 }
 
 // at returns the lab with the files of revisions, if there are any.

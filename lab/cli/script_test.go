@@ -22,6 +22,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/supply/archive"
+	"homelab/lab/supply/charts/chartstest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output")
@@ -41,6 +42,9 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	web := chartstest.Repository(t, chartstest.ConfigMap("lamp", "1.0.0"), chartstest.ConfigMap("lamp", "1.2.0"), chartstest.ConfigMap("lamp", "2.0.0"))
+	oci := chartstest.Registry(t)
+	chartstest.Push(t, oci.Host()+"/team/shade", chartstest.ConfigMap("shade", "2.0.0"))
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
 		UpdateScripts: *update,
@@ -51,6 +55,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("DOCKER_HOST", "unix://"+filepath.Join(e.WorkDir, "no-engine.sock"))
 			e.Setenv("LAB_IMAGES", "source")
+			e.Setenv("CHARTS", web.URL)
+			e.Setenv("REGISTRY", oci.Host())
 			return listen(e)
 		},
 		Condition: func(cond string) (bool, error) {

@@ -12,7 +12,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/docker"
-	"homelab/lab/estate"
 	"homelab/lab/snapshot"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -194,7 +193,7 @@ func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, w
 	if err != nil {
 		return err
 	}
-	if with.estate, err = ws.WithFiles(files).Load(estate.Supplied(with.supply)...); err != nil {
+	if with.estate, err = ws.WithFiles(files).Load(supplied(ctx, with.supply)...); err != nil {
 		return err
 	}
 	if err := with.choose(ctx); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"homelab/lab"
-	"homelab/lab/estate"
 	"homelab/lab/needs"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
@@ -81,7 +80,7 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 
 // partsWith loads the estate for the workspace's engine.
 func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (parts, error) {
-	est, err := ws.Load(estate.Supplied(s)...)
+	est, err := ws.Load(supplied(ctx, s)...)
 	if err != nil {
 		return parts{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/doctor"
-	"homelab/lab/estate"
 	"homelab/lab/needs"
 	"homelab/lab/plan"
 	"homelab/lab/snapshot"
@@ -83,7 +82,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err != nil {
 		return err
 	}
-	est, err := ws.Load(estate.Supplied(s)...)
+	est, err := ws.Load(supplied(ctx, s)...)
 	if err != nil {
 		return err
 	}

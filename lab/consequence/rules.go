@@ -98,7 +98,7 @@ func (argoRules) keeps(u *unit, o object, goes bool) string {
 		option = "Delete=false"
 	}
 	switch {
-	case slices.Contains(annotation(o, "helm.sh/resource-policy"), "keep"):
+	case goes && slices.Contains(annotation(o, "helm.sh/resource-policy"), "keep"):
 		return "its annotation helm.sh/resource-policy says keep"
 	case slices.Contains(annotation(o, argo.SyncOptions), option):
 		return "its annotation says " + option

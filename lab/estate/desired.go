@@ -26,7 +26,7 @@ import (
 )
 
 // WithChartFiles opens charts of chart repositories, without network. An error is the reason why one cannot be read.
-func WithChartFiles(open func(lab.ChartUse) (fs.FS, error)) Option {
+func WithChartFiles(open func(lab.ChartUse) (lab.ChartFiles, error)) Option {
 	return func(l *loader) { l.openChart = open }
 }
 
@@ -110,9 +110,17 @@ func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 
 // sourceFor returns how a source of an Application is rendered.
 func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.Source, kubeVersion string) made {
+	charts := map[string]bool{} // of kustomizations and dependencies, as NAME-VERSION
 	from := func(files fs.FS) render.Source {
 		s := l.sourceOf(files, app, source)
 		s.KubeVersion, s.Budget = kubeVersion, nil // it may be one of thousands
+		if open := s.Charts; open != nil {
+			s.Charts = func(use lab.ChartUse) (lab.ChartFiles, error) {
+				files, err := open(use)
+				charts[use.Name+"-"+files.Version] = err == nil
+				return files, err
+			}
+		}
 		return s
 	}
 	ref := from(nil).Ref
@@ -153,6 +161,12 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		return made{err: absent(at, what, why)}
 	}
 	m := made{Source: from(l.tree(r, source.TargetRevision)), name: func(tree, file string) string {
+		if of, is := strings.CutPrefix(tree, chartTree); is {
+			return path.Join(of, file)
+		}
+		if top, _, _ := strings.Cut(file, "/"); tree == "" && charts[top] {
+			return file
+		}
 		if tree == "" {
 			return within(r, file)
 		}
@@ -270,6 +284,11 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 	m, use := made{}, lab.ChartUse{}
 	if r.Folder == "" {
 		use = lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
+		if use.Name == "" { // an OCIRepository
+			use.Name = path.Base(r.URL)
+			use.Repository = strings.TrimSuffix(r.URL, "/"+use.Name)
+			use.Version = cmp.Or(r.Revision, "latest")
+		}
 		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {
 			use.Repository = l.inputs().ChartRepoURL
 		}
@@ -308,6 +327,8 @@ type made struct {
 	at   func(path []string) []lab.Position // of a field of Source.Source
 	as   *fluxset.Release                   // how Flux renders it; nil for Argo CD
 	err  error                              // why it cannot be rendered
+
+	manifest string // digest of the chart's in a registry
 
 	digest func(ref, name string) string // render.Digest of a file, for Inputs; nil if the files are unknown
 }
@@ -349,6 +370,9 @@ func (l *loader) digests(name func(ref string) string, tree func(ref string) fs.
 // ofDestination is an option besides the fields of a source.
 const ofDestination = "destination"
 
+// chartTree begins the name of a chart's tree of files; refs have no slash.
+const chartTree = "charts/"
+
 // fixed are the fields of a source that choose what is rendered.
 var fixed = []string{"repoURL", "path", "targetRevision", "chart", "ref", "name", "tagPrefix"}
 
@@ -388,6 +412,15 @@ func (m made) subject() (provenance.Subject, error) {
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
 			s := m.Source
 			s.FS = open("", s.FS)
+			if charts := s.Charts; charts != nil {
+				s.Charts = func(use lab.ChartUse) (lab.ChartFiles, error) {
+					files, err := charts(use)
+					if err == nil {
+						files.FS = open(chartTree+use.Name+"-"+files.Version, files.FS)
+					}
+					return files, err
+				}
+			}
 			if ref := s.Ref; ref != nil {
 				s.Ref = func(name string) fs.FS {
 					if files := ref(name); files != nil {
@@ -427,7 +460,7 @@ func (m made) render(s render.Source) ([]render.Document, error) {
 	var docs []render.Document
 	var err error
 	if m.as != nil {
-		docs, err = m.as.RenderIn(s.FS, nil)
+		docs, err = m.as.RenderIn(s.FS, m.manifest, nil)
 	} else {
 		docs, err = render.Render(s)
 	}
@@ -445,9 +478,6 @@ func (m made) render(s render.Source) ([]render.Document, error) {
 // chartSource returns how a chart of a chart repository is rendered. Its files are named NAME-VERSION/...
 func (l *loader) chartSource(use lab.ChartUse, of func(fs.FS) render.Source) made {
 	title := strings.TrimSpace("chart " + use.Name + " " + use.Version)
-	if use.Repository == l.inputs().ChartRepoURL {
-		use.Repository = ""
-	}
 	if l.openChart == nil {
 		return made{Source: of(nil), err: absent(use.At, title, "")}
 	}
@@ -455,29 +485,33 @@ func (l *loader) chartSource(use lab.ChartUse, of func(fs.FS) render.Source) mad
 	if err != nil {
 		return made{Source: of(nil), err: absent(use.At, title, err.Error())}
 	}
-	return made{Source: of(files), name: func(tree, file string) string {
+	return made{Source: of(files), manifest: files.Manifest, name: func(tree, file string) string {
 		if tree == "" {
-			return path.Join(use.Name+"-"+use.Version, file)
+			return path.Join(use.Name+"-"+files.Version, file)
 		}
 		return file
 	}}
 }
 
 // chartFiles opens a chart once.
-func (l *loader) chartFiles(use lab.ChartUse) (fs.FS, error) {
-	use.At = lab.Position{}
-	of, known := l.charts[use]
-	if !known {
-		of.files, of.err = l.openChart(use)
-		l.charts[use] = of
+func (l *loader) chartFiles(use lab.ChartUse) (lab.ChartFiles, error) {
+	if use.Repository == l.inputs().ChartRepoURL {
+		use.Repository = ""
 	}
-	return of.files, of.err
+	key := use
+	key.At = lab.Position{}
+	of, known := l.charts[key]
+	if !known {
+		of.ChartFiles, of.err = l.openChart(use)
+		l.charts[key] = of
+	}
+	return of.ChartFiles, of.err
 }
 
 // openedChart is a chart, or the reason that it cannot be read.
 type openedChart struct {
-	files fs.FS
-	err   error
+	lab.ChartFiles
+	err error
 }
 
 // absent is the error for what is not on this machine.

@@ -158,7 +158,7 @@ type loader struct {
 	everyEngine bool                    // also read the other engine's addons
 	other       *loader
 	haveChart   func(Chart) bool
-	openChart   func(lab.ChartUse) (fs.FS, error) // nil if no chart can be read
+	openChart   func(lab.ChartUse) (lab.ChartFiles, error) // nil if no chart can be read
 	charts      map[lab.ChartUse]openedChart
 	mounted     mount.Mounts
 

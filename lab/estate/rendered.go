@@ -23,8 +23,12 @@ type rendering struct {
 
 // sourceOf returns how a folder is rendered.
 func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source) render.Source {
+	var charts func(lab.ChartUse) (lab.ChartFiles, error)
+	if l.openChart != nil {
+		charts = l.chartFiles
+	}
 	return render.Source{
-		FS: fsys, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate), Sources: app.Spec.Sources,
 		Ref: func(name string) fs.FS {
 			for _, s := range app.Spec.All() {

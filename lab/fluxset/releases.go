@@ -40,12 +40,15 @@ type Release struct {
 	Values          map[string]any // nil if some are unknown
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
-	object    helmv2.HelmRelease
-	revised   bool   // its chart's version contains the revision
-	noCRDs    bool   // Flux does not install those in a folder of its chart
-	why       string // its chart is unavailable
-	chart     string // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
-	dependsOn []object
+	object helmv2.HelmRelease
+
+	valuesFiles   []*yaml.Node // of a chart in a chart repository, in place of Defaults
+	ignoreMissing bool         // likewise
+	revised       bool         // its chart's version contains the revision
+	noCRDs        bool         // Flux does not install those in a folder of its chart
+	why           string       // its chart is unavailable
+	chart         string       // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
+	dependsOn     []object
 }
 
 // release describes a HelmRelease.
@@ -81,7 +84,9 @@ func (x *expander) release(o render.Document) Release {
 	}
 	kind, name := source()
 	r.Source, r.URL = kind+" "+name, x.Sources[kind+" "+name]
-	r.Revision = x.revision(r.Source)
+	if r.Revision = x.revision(r.Source); kind == sourcev1.OCIRepositoryKind {
+		r.Revision = cmp.Or(strict.Text(x.of[r.Source], "spec", "ref", "digest"), r.Revision)
+	}
 	if kind == externalArtifact {
 		made, err := x.treeOf(r.Source)
 		if r.URL = made.url; err == nil {
@@ -98,7 +103,9 @@ func (x *expander) release(o render.Document) Release {
 	} else if !errors.Is(err, errUnknown) {
 		r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s: %v", r.Name, err))
 	}
-	if files := items(strict.Get(chart, "valuesFiles")); len(files) > 0 {
+	if files := items(strict.Get(chart, "valuesFiles")); len(files) > 0 && kind == sourcev1.HelmRepositoryKind {
+		r.valuesFiles, r.ignoreMissing = files, strict.Text(chart, "ignoreMissingValuesFiles") == "true"
+	} else if len(files) > 0 {
 		if r.Defaults = x.defaults(r.Source, files, strict.Text(chart, "ignoreMissingValuesFiles") == "true"); r.Defaults == nil {
 			r.Values = nil
 		}
@@ -116,17 +123,37 @@ func (x *expander) defaults(source string, files []*yaml.Node, ignoreMissing boo
 	if err != nil {
 		return nil
 	}
+	values, err := layered(from.FS, files, ignoreMissing)
+	if err != nil {
+		return nil
+	}
+	return values
+}
+
+// defaultsIn is defaults for files of a chart itself.
+func (r Release) defaultsIn(chart fs.FS) (map[string]any, error) {
+	values, err := layered(chart, r.valuesFiles, r.ignoreMissing)
+	if err != nil {
+		return nil, &render.Error{Problem: lab.Problem{Position: r.At, Message: "valuesFiles of the chart: " + err.Error()}}
+	}
+	return values, nil
+}
+
+func layered(in fs.FS, files []*yaml.Node, ignoreMissing bool) (map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range files {
-		data, err := fs.ReadFile(from.FS, path.Clean(strings.TrimPrefix(path.Join("/", file.Value), "/")))
+		data, err := fs.ReadFile(in, path.Clean(strings.TrimPrefix(path.Join("/", file.Value), "/")))
 		if errors.Is(err, fs.ErrNotExist) && ignoreMissing {
 			continue
 		}
 		var layer map[string]any
-		if err != nil || sigsyaml.Unmarshal(data, &layer) != nil {
-			return nil
+		if err == nil {
+			err = sigsyaml.Unmarshal(data, &layer)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Value, err)
 		}
 		render.Merge(values, layer)
 	}
-	return values
+	return values, nil
 }

@@ -1,6 +1,7 @@
 package fluxset
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/strvals"
@@ -52,12 +54,12 @@ func (r Release) Render(w World) ([]render.Document, error) {
 	if err != nil || r.Artifact {
 		return nil, &Unknown{"the source of HelmRelease " + r.Name + " is unavailable"}
 	}
-	return r.RenderIn(fsys, w.Budget)
+	return r.RenderIn(fsys, "", w.Budget)
 }
 
-// RenderIn is Render for a chart in r.Folder of files.
-func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document, error) {
-	fsys, err := r.edited(fsys)
+// RenderIn is Render for a chart in r.Folder of files, which a registry has with the digest of a manifest, if any.
+func (r Release) RenderIn(fsys fs.FS, digest string, budget *render.Budget) ([]render.Document, error) {
+	fsys, err := r.edited(fsys, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 
 // Inputs is render.Source.Inputs for RenderIn.
 func (r Release) Inputs(fsys fs.FS, of func(ref, name string) string) (string, error) {
-	own, err := json.Marshal([]any{r.Values, r.Defaults, r.ReleaseName, r.revised, r.noCRDs, r.object.Spec})
+	own, err := json.Marshal([]any{r.Values, r.Defaults, r.valuesFiles, r.ignoreMissing, r.ReleaseName, r.revised, r.noCRDs, r.object.Spec})
 	if err != nil {
 		return "", err
 	}
@@ -149,12 +151,27 @@ func isUnknownHook(d render.Document) bool {
 	})
 }
 
-// edited returns the files of a chart as source-controller packs it: with its valuesFiles as values, and their generation or the revision in its version.
-func (r Release) edited(fsys fs.FS) (fs.FS, error) {
+// edited returns the files of a chart as source-controller packs it: with its valuesFiles as values, and their generation or the revision in its version. To the
+// version of a chart of an OCIRepository, helm-controller adds the digest.
+func (r Release) edited(fsys fs.FS, digest string) (fs.FS, error) {
 	of := replaced{fsys, map[string][]byte{}}
 	var metadata []string
 	if r.revised {
-		metadata = append(metadata, strings.Repeat("0", 12)) // the commit is not known yet
+		metadata = append(metadata, strings.Repeat("0", revisionDigits)) // the commit is not known yet
+	}
+	if _, hex, ok := strings.Cut(digest, ":"); ok && len(hex) > revisionDigits && strings.HasPrefix(r.Source, sourcev1.OCIRepositoryKind+" ") {
+		if version := versionIn(fsys, r.Folder); !isTagOf(r.Revision, version) {
+			return nil, &render.Error{Problem: lab.Problem{
+				Position: r.At, Message: fmt.Sprintf("Flux rejects a chart of version %s under the tag %s", version, cmp.Or(r.Revision, "latest")), Cure: "spec.ref.semver or spec.ref.tag of " + r.Source,
+			}}
+		}
+		metadata = append(metadata, hex[:revisionDigits])
+	}
+	if len(r.valuesFiles) > 0 {
+		var err error
+		if r.Defaults, err = r.defaultsIn(fsys); err != nil {
+			return nil, err
+		}
 	}
 	if r.Defaults != nil {
 		metadata = append(metadata, "1")
@@ -182,6 +199,28 @@ func (r Release) edited(fsys fs.FS) (fs.FS, error) {
 		return nil, &Unknown{err.Error()}
 	}
 	return of, nil
+}
+
+// revisionDigits are the characters of a commit or a digest in a version.
+const revisionDigits = 12
+
+func versionIn(fsys fs.FS, folder string) string {
+	var chart struct{ Version string }
+	if data, err := fs.ReadFile(fsys, path.Join(folder, "Chart.yaml")); err == nil {
+		_ = sigsyaml.Unmarshal(data, &chart) // rendering reports it
+	}
+	return chart.Version
+}
+
+// isTagOf reports whether Flux takes a chart of a version under the tag, range or digest of an OCIRepository: a tag must be the version.
+func isTagOf(revision, version string) bool {
+	tag, err := semver.NewVersion(strings.ReplaceAll(revision, "_", "+"))
+	if err != nil {
+		_, err = semver.NewConstraint(revision)
+		return strings.HasPrefix(revision, "sha256:") || err == nil && revision != "" // a range stands for a version
+	}
+	of, err := semver.NewVersion(version)
+	return err == nil && tag.Equal(of)
 }
 
 // replaced is a file system with other contents of some files, which may be missing in it.

@@ -51,6 +51,12 @@ func (s Source) helm() (docs []Document, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.template(c, o, vals, b)
+}
+
+// template renders a chart with all of its values.
+func (s Source) template(c *chart.Chart, o appset.Helm, vals map[string]any, b *Budget) (docs []Document, err error) {
+	at := path.Join(s.Path, "Chart.yaml")
 	top, err := s.scope(c, o, vals)
 	if err != nil {
 		return nil, failed(at, err)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi/kubernetesapi"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/sandbox"
@@ -48,7 +49,8 @@ func (s Source) kustomize() ([]Document, error) {
 	if err := s.edit(r, o); err != nil {
 		return nil, failed(file, err)
 	}
-	docs, err := s.build(&scanner{repository: r}, file, func(k map[string]any) error { return s.extend(r, k, o) }, krusty.MakeDefaultOptions())
+	scan := &scanner{repository: r, source: &s, pulled: map[string]lab.ChartFiles{}, inflatedFor: map[string]string{}, inflatedCount: map[string]int{}}
+	docs, err := s.build(scan, file, func(k map[string]any) error { return s.extend(r, k, o) }, krusty.MakeDefaultOptions())
 	for _, d := range docs { // the library names its own version
 		if by := strict.Get(d.Node, "metadata", "labels", konfig.ManagedbyLabelKey); by != nil && by.Value == "kustomize-"+provenance.GetProvenance().Semver() {
 			by.Value = "kustomize-" + kustomizeVersion(s.Minor)
@@ -66,7 +68,7 @@ func kustomizeVersion(m argo.Minor) string {
 }
 
 func newRepository(fsys fs.FS, all *Budget) *repository {
-	return &repository{FS: fsys, budget: one(all), edited: map[string][]byte{}, read: map[string][]byte{}}
+	return &repository{FS: fsys, budget: one(all), edited: map[string][]byte{}, read: map[string][]byte{}, inflated: map[string][]Document{}}
 }
 
 // kustomizationIn returns the file of a folder's kustomization, or "".
@@ -104,9 +106,13 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 		if culprit := r.malformed(); culprit != nil {
 			return nil, culprit
 		}
+		if scan.source != nil && strings.Contains(err.Error(), "must specify --enable-helm") {
+			const plugin = "HelmChartInflationGenerator"
+			return nil, remote(lab.Position{File: file}, plugin, "has a chart in generators, as "+plugin+": lab knows only those in helmCharts")
+		}
 		return nil, failed(file, errors.New(shorter(err.Error())))
 	}
-	sources := map[string][]*yaml.Node{}
+	sources := map[string][]Document{}
 	size := 0
 	for _, res := range built.Resources() {
 		doc, n, err := s.built(r, file, res, sources)
@@ -130,7 +136,7 @@ func shorter(message string) string {
 }
 
 // built converts a resource, with the line numbers of its source.
-func (s Source) built(r *repository, file string, res *resource.Resource, sources map[string][]*yaml.Node) (Document, int, error) {
+func (s Source) built(r *repository, file string, res *resource.Resource, sources map[string][]Document) (Document, int, error) {
 	origin, err := res.GetOrigin()
 	if err != nil {
 		return Document{}, 0, err
@@ -159,14 +165,15 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 	}
 	candidates := []string{from}
 	if origin == nil || origin.Path == "" && origin.ConfiguredBy.Kind == "PatchTransformer" { // a patch that replaces all annotations drops the origin
-		candidates = slices.Sorted(maps.Keys(r.read))
+		candidates = slices.Concat(slices.Sorted(maps.Keys(r.read)), slices.Sorted(maps.Keys(r.inflated)))
 	}
 	var best *yaml.Node
 	for _, name := range candidates {
 		if _, known := sources[name]; !known {
-			sources[name], _ = strict.Parse(name, r.read[name])
+			sources[name] = r.manifests(name)
 		}
-		for _, n := range sources[name] {
+		for _, d := range sources[name] {
+			n := d.Node
 			// Undo prefixes and suffixes: kustomize does not keep the original name.
 			was := strict.Text(n, "metadata", "name")
 			if was == "" || strict.Text(n, "kind") != res.GetKind() || !strings.Contains(res.GetName(), was) {
@@ -175,7 +182,7 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 			of := strict.Text(best, "metadata", "name")
 			inNamespace := func(n *yaml.Node) bool { return strict.Text(n, "metadata", "namespace") == res.GetNamespace() }
 			if best == nil || len(was) > len(of) || was == of && inNamespace(n) && !inNamespace(best) {
-				best, docs[0].File = n, name
+				best, docs[0].File = n, d.File
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package render
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -41,7 +43,7 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		if d == nil || vendored(c, d.Name) {
 			continue
 		}
-		if rel, ok := strings.CutPrefix(d.Repository, "file://"); ok { // like `helm dependency build`
+		if rel, ok := strings.CutPrefix(d.Repository, "file://"); ok && !s.asFound { // like `helm dependency build`
 			if dir := path.Join(s.Path, rel); !path.IsAbs(rel) && fs.ValidPath(dir) {
 				sub, err := loadChart(s.FS, dir, b)
 				if err != nil {
@@ -54,10 +56,16 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		}
 		missing, where = append(missing, d.Name), append(where, strings.TrimSpace(d.Name+" "+d.Version+" of "+d.Repository))
 	}
+	if s.Charts != nil && !s.asFound && (built || len(missing) > 0) {
+		return c, s.dependencies(c, b)
+	}
 	for _, d := range c.Metadata.Dependencies {
-		if built && len(missing) == 0 && d != nil && (fetched(d.Repository) || strings.HasPrefix(d.Repository, "oci://")) {
+		if built && len(missing) == 0 && d != nil && ofRepository(d) {
 			missing, where = append(missing, d.Name), append(where, strings.TrimSpace(d.Name+" "+d.Version+" of "+d.Repository))
 		}
+	}
+	if len(missing) > 0 && s.asFound {
+		return nil, failed(file, fmt.Errorf("needs %s, missing in %s", strings.Join(where, ", "), path.Join(s.Path, "charts")))
 	}
 	if len(missing) > 0 {
 		return nil, &Error{
@@ -69,6 +77,61 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 		}
 	}
 	return c, nil
+}
+
+func ofRepository(d *chart.Dependency) bool {
+	return fetched(d.Repository) || strings.HasPrefix(d.Repository, "oci://")
+}
+
+// dependencies adds those of chart repositories, also in place of vendored ones, like `helm dependency build`: in the versions of Chart.lock, if there is one.
+func (s Source) dependencies(c *chart.Chart, b *Budget) error {
+	file := path.Join(s.Path, "Chart.yaml")
+	if c.Lock != nil && c.Metadata.APIVersion == chart.APIVersionV2 {
+		data, err := json.Marshal([2][]*chart.Dependency{c.Metadata.Dependencies, c.Lock.Dependencies})
+		if sum := fmt.Sprintf("sha256:%x", sha256.Sum256(data)); err != nil || sum != c.Lock.Digest {
+			return &Error{Problem: lab.Problem{
+				Position: lab.Position{File: path.Join(s.Path, "Chart.lock")}, Message: "is not of the dependencies in Chart.yaml, so that Helm builds none", Cure: "helm dependency update " + s.Path,
+			}}
+		}
+	}
+	var added []*chart.Chart
+	pulled := map[string]bool{}
+	var absent []string
+	for i, d := range c.Metadata.Dependencies {
+		if d == nil || !ofRepository(d) {
+			if d != nil && !vendored(c, d.Name) {
+				absent = append(absent, strings.TrimSpace(d.Name+" "+d.Version+" of "+d.Repository)+": lab knows no such repository")
+			}
+			continue
+		}
+		use := lab.ChartUse{Name: d.Name, Version: d.Version, Repository: d.Repository, At: lab.Position{File: file, Line: 1}}
+		if c.Lock != nil && i < len(c.Lock.Dependencies) && c.Lock.Dependencies[i].Name == d.Name {
+			use.Version = c.Lock.Dependencies[i].Version
+		}
+		files, err := s.Charts(use)
+		if err != nil {
+			absent = append(absent, strings.TrimSpace("chart "+use.Name+" "+use.Version)+" is not on this machine: "+err.Error())
+			continue
+		}
+		sub, err := loadChart(files, ".", b)
+		if err != nil {
+			return failed(file, fmt.Errorf("dependency %s: %w", d.Name, err))
+		}
+		if !pulled[d.Name] {
+			added = append(added, sub)
+		}
+		pulled[d.Name] = true
+	}
+	if len(absent) > 0 {
+		return remote(lab.Position{File: file}, strings.Join(absent, ", "), "needs its dependencies: "+strings.Join(absent, ", "))
+	}
+	for _, sub := range c.Dependencies() {
+		if !pulled[sub.Name()] {
+			added = append(added, sub)
+		}
+	}
+	c.SetDependencies(added...)
+	return nil
 }
 
 // asHelm4 changes what Helm 4 reads otherwise in a chart and its subcharts.

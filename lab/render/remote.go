@@ -28,6 +28,13 @@ type scanner struct {
 	taken func(data []byte) // called for every kustomization and every file that is included
 	fetch func(url string)  // called for every remote input; if nil, these are errors
 	loose bool              // allow files outside the kustomization's folder
+
+	source    *Source                   // whose charts are inflated, or nil
+	namespace string                    // of the kustomizations that include the open one
+	pulled    map[string]lab.ChartFiles // of chart repositories, by the folder in which kustomize would have them
+
+	inflatedFor   map[string]string // the namespace, by kustomization
+	inflatedCount map[string]int    // resources, likewise
 }
 
 // remote is the error of a remote input, if it is one.
@@ -44,7 +51,6 @@ func (s *scanner) remote(at lab.Position, url, message string) error {
 var (
 	folders = []string{"resources", "bases", "components", "generators", "transformers", "validators"}
 	names   = []string{"crds", "configurations", "path", "files", "env", "envs", "patchesStrategicMerge"}
-	charts  = []string{"helmCharts", "helmChartInflationGenerator"}
 )
 
 // folder scans the kustomization of a folder.
@@ -62,6 +68,13 @@ func (s *scanner) folder(dir string, open []string) error {
 		outer := s.load
 		s.load = load{}
 		defer func() { s.load = outer.plus(s.load.weight) }()
+		var inflated kustomizationCharts
+		if s.source != nil {
+			inflated = s.chartsOf(file)
+			above := s.namespace
+			s.namespace = inflated.Namespace
+			defer func() { s.namespace = above }()
+		}
 		var err error
 		if written {
 			var data []byte
@@ -77,6 +90,9 @@ func (s *scanner) folder(dir string, open []string) error {
 		}
 		if err == nil && s.edited[file] != nil {
 			err = s.file(file, s.edited[file], open, true)
+		}
+		if err == nil && s.source != nil {
+			err = s.inflate(file, inflated)
 		}
 		if err == nil {
 			if err = s.spend(); err != nil {
@@ -207,6 +223,7 @@ func (s *scanner) node(file string, n *yaml.Node, open []string, kustomization b
 			for _, c := range value.Content {
 				s.fetch(cmp.Or(strict.Text(c, "repo"), strict.Text(c, "chartRepo")))
 			}
+		case kustomization && slices.Contains(charts, key) && s.source != nil:
 		case kustomization && slices.Contains(charts, key) && len(value.Content) > 0:
 			err = s.remote(strict.Position(file, n.Content[i]), key, "inflates a Helm chart")
 		case slices.Contains(names, key):

@@ -49,6 +49,11 @@ type Source struct {
 
 	// Ref returns the repository of a named source, "values" for $values/values.yaml, or nil if it is not available.
 	Ref func(name string) fs.FS
+
+	// Charts opens charts of chart repositories, which are not fetched: an error is the reason why one cannot be read. Nil if none can.
+	Charts func(lab.ChartUse) (lab.ChartFiles, error)
+
+	asFound bool // helm does not build the dependencies of the chart
 }
 
 // Document is a rendered object. Its nodes have lines of File: for a templated value, that of the action that wrote the

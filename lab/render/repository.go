@@ -21,6 +21,8 @@ type repository struct {
 	edited  map[string][]byte
 	read    map[string][]byte
 	origins bool // the result has them
+
+	inflated map[string][]Document // of charts, by the edited file that stands for one
 }
 
 var errReadOnly = errors.New("the repository is read-only")
@@ -50,8 +52,9 @@ func (r *repository) IsDir(name string) bool {
 
 // Exists implements filesys.FileSystem.
 func (r *repository) Exists(name string) bool {
-	_, err := fs.Stat(r.FS, within(name))
-	return err == nil
+	name = within(name)
+	_, err := fs.Stat(r.FS, name)
+	return err == nil || r.inflated[name] != nil
 }
 
 // ReadDir implements filesys.FileSystem.
@@ -69,6 +72,8 @@ func (r *repository) CleanedAbs(name string) (filesys.ConfirmedDir, string, erro
 	name = within(name)
 	info, err := fs.Stat(r.FS, name)
 	switch {
+	case r.inflated[name] != nil:
+		return filesys.ConfirmedDir(path.Join("/", path.Dir(name))), path.Base(name), nil
 	case err != nil:
 		return "", "", err
 	case info.IsDir():
@@ -129,6 +134,19 @@ func (r *repository) ReadFile(name string) ([]byte, error) {
 		r.read[name] = data
 	}
 	return data, err
+}
+
+// manifests returns the documents of a file that was read, or of a chart.
+func (r *repository) manifests(name string) []Document {
+	if of := r.inflated[name]; of != nil {
+		return of
+	}
+	nodes, _ := strict.Parse(name, r.read[name])
+	var docs []Document
+	for _, n := range nodes {
+		docs = append(docs, Document{Node: n, File: name})
+	}
+	return docs
 }
 
 // malformed returns an error for the first file that was not valid YAML.

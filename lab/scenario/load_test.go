@@ -95,7 +95,7 @@ func TestLoadHostile(t *testing.T) {
 		if all := problems(t, err); len(all) > 2000 {
 			t.Errorf("%s: %d characters reported", name, len(all))
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > time.Minute {
 			t.Errorf("%s took %s", name, took)
 		}
 	}

@@ -1,16 +1,13 @@
 package supply
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"testing/fstest"
-
-	"helm.sh/helm/v3/pkg/chart/loader"
+	"path/filepath"
 
 	"homelab/lab"
+	"homelab/lab/supply/charts"
 )
 
 // Local opens what is on this machine: a bundle that is chosen or was loaded last, what was pulled, or what was built. It makes no requests.
@@ -47,31 +44,32 @@ func Local(ctx context.Context, o Options) (*Supply, error) {
 	return s, nil
 }
 
-// Files opens a chart of lab's own that is present, as a folder.
-func (s *Supply) Files(ctx context.Context, use lab.ChartUse) (fs.FS, error) {
+// Files opens a chart that is on this machine. It makes no requests.
+func (s *Supply) Files(ctx context.Context, use lab.ChartUse) (lab.ChartFiles, error) {
 	switch {
 	case use.Repository != "":
-		return nil, fmt.Errorf("the engine pulls it from %s", use.Repository)
+		return s.Charts().Files(use)
 	case !s.HasChart(use.Name, use.Version):
-		return nil, fmt.Errorf("lab has no such chart: lab bundle ls")
+		return lab.ChartFiles{}, fmt.Errorf("lab has no such chart: lab bundle ls")
 	case !s.Present("", use.Name, use.Version):
-		return nil, fmt.Errorf("lab bundle build %s-%s", use.Name, use.Version)
+		return lab.ChartFiles{}, fmt.Errorf("lab bundle build %s-%s", use.Name, use.Version)
 	}
 	c, err := s.Chart(ctx, use.Name, use.Version, nil)
 	if err != nil {
-		return nil, err
+		return lab.ChartFiles{}, err
 	}
 	data, err := os.ReadFile(c.Archive)
 	if err != nil {
-		return nil, err
+		return lab.ChartFiles{}, err
 	}
-	unpacked, err := loader.LoadArchiveFiles(bytes.NewReader(data))
+	files, err := charts.Unpack(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Archive, err)
+		return lab.ChartFiles{}, fmt.Errorf("%s: %w", c.Archive, err)
 	}
-	files := fstest.MapFS{}
-	for _, f := range unpacked {
-		files[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o444}
-	}
-	return files, nil
+	return lab.ChartFiles{FS: files, Version: c.Version}, nil
+}
+
+// Charts returns the charts of other people's repositories.
+func (s *Supply) Charts() charts.Cache {
+	return charts.Cache{Dir: filepath.Join(s.options.CacheDir, "charts")}
 }

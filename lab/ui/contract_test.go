@@ -60,6 +60,17 @@ func contract() map[string]any {
 			}},
 			Problems: []RenderProblem{{File: "addons/podinfo/applicationset.yaml", Line: 31, Message: "dev-podinfo: chart podinfo 6.9.2 is not on this machine: lab bundle build podinfo-6.9.2"}},
 		},
+		"charts": ChartsResult{
+			Lab: "homelab",
+			Charts: []Chart{
+				{
+					Repository: "https://charts.example.com", Name: "lamp", Wanted: "1.x", Version: "1.2.0", Digest: "sha256:" + strings.Repeat("0a", 32), Since: "2026-11-27T20:00:00Z",
+					Present: true, Pulled: true, File: "addons/lamp/applicationset.yaml", Line: 20,
+				},
+				{Repository: "oci://registry.example.com/team", Name: "shade", Wanted: "2.0.0", File: "addons/lamp/kustomization.yaml", Line: 3},
+			},
+			Problems: []RenderProblem{{File: "addons/lamp/kustomization.yaml", Line: 3, Message: "shade 2.0.0 of oci://registry.example.com/team: there is no such version, the newest is 1.9.0"}},
+		},
 		"explain": ExplainResult{
 			Lab: "homelab", Application: "dev-podinfo", Cluster: "dev", File: "addons/podinfo/applicationset.yaml", Line: 31,
 			Objects: []ExplainedObject{{

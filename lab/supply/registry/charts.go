@@ -145,10 +145,10 @@ func (r *Registry) ociChart(ctx context.Context, from string, pin ChartPin) ([]b
 		return nil, err
 	}
 	defer rc.Close()
-	return readAll(rc, maxChart)
+	return ReadAll(rc, maxChart)
 }
 
-// chartLayer returns the layer of a registry's chart that is its archive.
+// chartLayer returns the archive of a registry's chart.
 func chartLayer(from string, pin ChartPin, options []remote.Option) (v1.Layer, error) {
 	tag, err := chartTag(from, pin.Name, pin.Version)
 	if err != nil {
@@ -158,6 +158,11 @@ func chartLayer(from string, pin ChartPin, options []remote.Option) (v1.Layer, e
 	if err != nil {
 		return nil, err
 	}
+	return ChartLayer(img)
+}
+
+// ChartLayer returns the layer of a registry's chart that is its archive.
+func ChartLayer(img v1.Image) (v1.Layer, error) {
 	manifest, err := img.Manifest()
 	if err != nil {
 		return nil, err
@@ -217,22 +222,28 @@ func (r *Registry) index(ctx context.Context, base *url.URL) (repo.IndexFile, er
 }
 
 func (r *Registry) get(ctx context.Context, u string, most int64) ([]byte, error) {
+	return Get(ctx, r.client, u, most)
+}
+
+// Get downloads a file of limited size.
+func Get(ctx context.Context, client *http.Client, u string, most int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
 		return nil, err
 	}
-	res, err := r.client.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", u, res.Status)
+		return nil, fmt.Errorf("%s: %s", req.URL.Redacted(), res.Status)
 	}
-	return readAll(res.Body, most)
+	return ReadAll(res.Body, most)
 }
 
-func readAll(rd io.Reader, most int64) ([]byte, error) {
+// ReadAll reads to the end. More than most bytes are an error.
+func ReadAll(rd io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(rd, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("more than %d bytes were sent", most)

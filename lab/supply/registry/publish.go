@@ -104,7 +104,7 @@ func publishImage(mirror string, image lab.Image, pack *packer, opts []remote.Op
 	if img, err = pack.image(img); err != nil {
 		return ImagePin{}, err
 	}
-	tag, err := mirrored(mirror, image.Ref)
+	tag, err := Mirrored(mirror, image.Ref)
 	if err != nil {
 		return ImagePin{}, err
 	}
@@ -254,7 +254,7 @@ func readPins(mirror string, opts []remote.Option) (*Pins, error) {
 		return nil, err
 	}
 	defer rc.Close()
-	data, err := readAll(rc, maxPins)
+	data, err := ReadAll(rc, maxPins)
 	if err != nil {
 		return nil, err
 	}

@@ -130,8 +130,8 @@ func (r *Registry) Closed() bool {
 	return r.pins.closed
 }
 
-// mirrored returns the mirror's name for ref: the host becomes part of the path.
-func mirrored(mirror, ref string) (name.Tag, error) {
+// Mirrored returns the mirror's name for ref: the host becomes part of the path.
+func Mirrored(mirror, ref string) (name.Tag, error) {
 	tag, err := name.NewTag(ref)
 	if err != nil {
 		return name.Tag{}, err
@@ -206,7 +206,7 @@ func (r *Registry) HasImage(pin ImagePin) (lab.Image, bool) {
 // place returns the source of an image and the name of its files.
 func (r *Registry) place(pin ImagePin) (tag name.Tag, key string, err error) {
 	if tag, err = name.NewTag(pin.Ref); err == nil && r.mirror != "" {
-		tag, err = mirrored(r.mirror, pin.Ref)
+		tag, err = Mirrored(r.mirror, pin.Ref)
 	}
 	return tag, fileName(pin.Name, tag.String()+" "+pin.For(r.platform.String())+" "+r.platform.String()), err
 }

@@ -79,7 +79,7 @@ func TestMirrorNames(t *testing.T) {
 		"docker.io/rancher/x:1":          "127.0.0.1:5001/docker.io/rancher/x:1",
 		"localhost:5000/a/b:1":           "127.0.0.1:5001/localhost-5000/a/b:1",
 	} {
-		got, err := mirrored("127.0.0.1:5001", ref)
+		got, err := Mirrored("127.0.0.1:5001", ref)
 		if err != nil || got.String() != want {
 			t.Errorf("%s: got %s, %v, want %s", ref, got, err, want)
 		}
