@@ -16,7 +16,7 @@ type Bump struct {
 	From, To string
 }
 
-// bumps returns the newer versions that fields consist of, or nil if there are others. An image is another tag of the same name, and a version is newer if both are
+// bumps returns the newer versions that fields consist of, or nil if there are others. An image is another tag of the same name or next to the same repository, and a version is newer if both are
 // semantic versions; labels that repeat a version count.
 func bumps(object map[string]any, fields []Field) (list []Bump) {
 	for _, f := range fields {
@@ -39,10 +39,17 @@ func bumps(object map[string]any, fields []Field) (list []Bump) {
 func bump(object map[string]any, path Path, from, to string) (Bump, bool) {
 	n := len(path) - 1
 	switch key := path[n].Key; {
+	case path[0].Key == "data": // any text
+		return Bump{}, false
 	case key == "image":
 		name, tag := reference(from)
 		other, next := reference(to)
 		return Bump{"image", name, tag, next}, name == other
+	case key == "tag":
+		values, _ := at(object, path[:n])
+		name := text(values, "repository")
+		return Bump{"image", name, from, to}, name != ""
+	case n < 2 || path[n-1].Key != "labels" && strings.Contains(key, "/"): // a selector cannot be changed
 	case key == "helm.sh/chart":
 		name, version := cutVersion(from)
 		other, next := cutVersion(to)

@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,18 +113,18 @@ func (c *comparison) pairs(before, after []desired.App) (pairs [][2]*desired.App
 		}
 		return App{Name: named(a.Name, a.Cluster), Addon: a.Addon, Cluster: cluster}
 	}
-	at := map[App]int{}
+	at := map[App][]int{} // those of a name in order
 	for i := range before {
-		a := &before[i]
-		at[key(a, c.clusters[a.Cluster])] = len(pairs)
-		pairs = append(pairs, [2]*desired.App{a})
+		k := key(&before[i], c.clusters[before[i].Cluster])
+		at[k] = append(at[k], len(pairs))
+		pairs = append(pairs, [2]*desired.App{&before[i]})
 	}
 	for i := range after {
-		b := &after[i]
-		if n, ok := at[key(b, b.Cluster)]; ok && pairs[n][1] == nil {
-			pairs[n][1] = b
+		k := key(&after[i], after[i].Cluster)
+		if n := at[k]; len(n) > 0 {
+			pairs[n[0]][1], at[k] = &after[i], n[1:]
 		} else {
-			pairs = append(pairs, [2]*desired.App{nil, b})
+			pairs = append(pairs, [2]*desired.App{nil, &after[i]})
 		}
 	}
 	return pairs
@@ -138,11 +136,11 @@ func (c *comparison) compare(a, b *desired.App) {
 	c.apps++
 	switch {
 	case a == nil:
-		d = differ{b.Cluster, b.Cluster}
+		d = differ{before: b.Cluster, after: b.Cluster}
 	case b == nil:
-		d = differ{a.Cluster, a.Cluster}
+		d = differ{before: a.Cluster, after: a.Cluster}
 	default:
-		d = differ{a.Cluster, b.Cluster}
+		d = differ{before: a.Cluster, after: b.Cluster}
 	}
 	settled := settledParts(a, b)
 	before, lacks := objectsOf(a, settled)
@@ -154,15 +152,23 @@ func (c *comparison) compare(a, b *desired.App) {
 		without := func(o object) bool { return o.part == part }
 		before, after = slices.DeleteFunc(before, without), slices.DeleteFunc(after, without)
 	}
-	again := sync.OnceValue(func() map[ID]object {
-		list, _ := objectsOf(b, settled)
-		return byID(list)
-	})
 	x, y := manifest(a), manifest(b)
 	if !bytes.Equal(x, y) {
 		before, after = withManifest(before, app, x), withManifest(after, app, y)
 	}
-	c.objects(d, before, after, again)
+	again := func(of *desired.App) func() map[ID]object {
+		return sync.OnceValue(func() map[ID]object {
+			list, _ := objectsOf(of, settled)
+			return byID(list)
+		})
+	}
+	c.objects(d, side{byID(before), again(a)}, side{byID(after), again(b)})
+}
+
+// side are the objects of an application in one state. again renders them once more, which shows what is random.
+type side struct {
+	of    map[ID]object
+	again func() map[ID]object
 }
 
 func concat(seqs ...iter.Seq[string]) iter.Seq[string] {
@@ -313,35 +319,79 @@ func (o *object) decode() (map[string]any, error) {
 	return o.value, err
 }
 
-// objects compares the objects of two applications. again renders those of the second one once more.
-func (c *comparison) objects(d differ, before, after []object, again func() map[ID]object) {
-	x, y := byID(before), byID(after)
-	var removed []ID
-	for _, id := range sortedIDs(x) {
-		if o, ok := y[id]; ok {
-			c.pair(d, id, x[id], o, again)
-			delete(y, id)
+// objects compares the objects of two applications.
+func (c *comparison) objects(d differ, before, after side) {
+	for _, id := range sortedIDs(before.of) {
+		if o, ok := after.of[id]; ok {
+			c.pair(d, id, before.of[id], o, after.again)
+			delete(before.of, id)
+			delete(after.of, id)
+		}
+	}
+	if len(before.of) > 0 && len(after.of) > 0 {
+		before.steady()
+		after.steady()
+	}
+	alike := map[ID]ID{} // by what does not depend on the cluster
+	for _, id := range sortedIDs(after.of) {
+		alike[d.named(id, d.after)] = id
+	}
+	for _, id := range sortedIDs(before.of) {
+		o, key := before.of[id], d.named(id, d.before)
+		if of, ok := alike[key]; ok {
+			c.pair(d, of, o, after.of[of], after.again)
+			delete(after.of, of)
+			delete(alike, key)
 		} else {
-			removed = append(removed, id)
+			c.removed = append(c.removed, o)
 		}
 	}
-	alike := map[ID]ID{} // of y, by what does not depend on the cluster
-	if d.before != d.after {
-		for _, id := range sortedIDs(y) {
-			alike[id.named(d.after)] = id
+	for _, id := range sortedIDs(after.of) {
+		c.added = append(c.added, after.of[id])
+	}
+}
+
+// steady replaces names that differ at each rendering, by what stays of them and a star.
+func (s side) steady() {
+	again := s.again()
+	others := map[ID][]ID{} // that only the second rendering has, by all but the name
+	for _, id := range sortedIDs(again) {
+		if _, same := s.of[id]; !same {
+			of := id
+			of.Name = ""
+			others[of] = append(others[of], id)
 		}
 	}
-	for _, id := range removed {
-		if of, ok := alike[id.named(d.before)]; ok {
-			c.pair(d, of, x[id], y[of], again)
-			delete(y, of)
-			delete(alike, id.named(d.before))
+	for _, id := range sortedIDs(s.of) {
+		o := s.of[id]
+		if _, same := again[id]; same || o.manifest {
 			continue
 		}
-		c.removed = append(c.removed, x[id])
-	}
-	for _, id := range sortedIDs(y) {
-		c.added = append(c.added, y[id])
+		var best ID
+		longest := 0
+		of := id
+		of.Name = ""
+		for _, other := range others[of] {
+			if _, free := again[other]; !free {
+				continue
+			}
+			if n := common(id.Name, other.Name); n > longest {
+				best, longest = other, n
+			}
+		}
+		if longest == 0 {
+			continue
+		}
+		twin := again[best]
+		delete(s.of, id)
+		delete(again, best)
+		stays := id.Name[:longest] // what is random may have begun alike
+		if i := strings.LastIndexAny(stays, "-."); i >= 0 {
+			stays = stays[:i+1]
+		}
+		id.Name = stays + "*"
+		o.ID = id
+		s.of[id], again[id] = o, twin
 	}
 }
 
@@ -351,8 +401,19 @@ func compareIDs(a, b ID) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group))
 }
 
-// named returns the identity with the name of a cluster replaced.
-func (id ID) named(cluster string) ID {
+// common returns the length of the prefix that texts have in common.
+func common(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// named returns the identity with the name of a cluster replaced, if that of another one is compared.
+func (d differ) named(id ID, cluster string) ID {
+	if d.before == d.after {
+		return id
+	}
 	if id.Cluster == cluster {
 		id.Cluster = Cluster
 	}
@@ -378,7 +439,7 @@ func (c *comparison) pair(d differ, id ID, a, b object, again func() map[ID]obje
 	change := Change{App: b.app, Object: b.ID, Kind: Changed}
 	if twice, ok := again()[id]; ok && !b.manifest {
 		if z, err := twice.decode(); err == nil {
-			fields, change.Random = steady(fields, Fields(y, z))
+			fields, change.Random = lasting(fields, Fields(y, z))
 		}
 	}
 	if len(fields) == 0 {
@@ -394,8 +455,8 @@ func (c *comparison) undecodable(o object, err error) {
 	c.unknown = append(c.unknown, Unknown{App: o.app, Part: o.made.Part, Before: problem, After: problem})
 }
 
-// steady returns the fields that do not differ at each rendering, and the paths of the others.
-func steady(fields, random []Field) (rest []Field, varies []Path) {
+// lasting returns the fields that do not differ at each rendering, and the paths of the others.
+func lasting(fields, random []Field) (rest []Field, varies []Path) {
 	for _, f := range fields {
 		if slices.ContainsFunc(random, func(r Field) bool {
 			n := min(len(r.Path), len(f.Path))
@@ -409,9 +470,9 @@ func steady(fields, random []Field) (rest []Field, varies []Path) {
 	return rest, varies
 }
 
-// equalNodes reports whether nodes are the same but for their places and styles.
+// equalNodes reports whether nodes are the same but for their places. Others may be equal, too: quotes decide what a text is in YAML 1.1.
 func equalNodes(a, b *yaml.Node) bool {
-	return a == b || a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
+	return a == b || a.Style == b.Style && a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
 }
 
 // isSecret reports whether the values of an object are not told.
@@ -443,145 +504,4 @@ func mask(v any) any {
 		return of
 	}
 	return desired.Masked
-}
-
-// relate tells objects that moved or were renamed from those that were added and removed.
-func (c *comparison) relate() {
-	owned := map[ID]bool{} // objects of applications, which may be applications themselves
-	for _, list := range [][]object{c.removed, c.added} {
-		for _, o := range list {
-			if !o.manifest {
-				owned[ID{"", o.Group, o.Kind, o.Namespace, o.Name}] = true
-			}
-		}
-	}
-	for _, change := range c.changes {
-		if change.Object.Cluster != "" {
-			id := change.Object
-			id.Cluster = ""
-			owned[id] = true
-		}
-	}
-	c.changes = slices.DeleteFunc(c.changes, func(change Change) bool { return change.Object.Cluster == "" && owned[change.Object] })
-	twice := func(o object) bool { return o.manifest && owned[o.ID] }
-	c.removed, c.added = slices.DeleteFunc(c.removed, twice), slices.DeleteFunc(c.added, twice)
-	if c.clusters == nil {
-		c.match(Moved, func(o *object) string {
-			return fmt.Sprintf("%q", []string{o.Cluster, o.Group, o.Kind, o.Namespace, o.ID.Name})
-		})
-	}
-	c.match(Renamed, contentOf)
-	c.match(Renamed, generated)
-	for _, o := range c.removed {
-		c.changes = append(c.changes, Change{App: o.app, Object: o.ID, Kind: Removed})
-	}
-	for _, o := range c.added {
-		c.changes = append(c.changes, Change{App: o.app, Object: o.ID, Kind: Added})
-	}
-}
-
-// match pairs what was removed with what was added if they have a key in common that no others have.
-func (c *comparison) match(kind Kind, key func(*object) string) {
-	index := func(list []object) map[string][]int {
-		at := map[string][]int{}
-		for i := range list {
-			if k := key(&list[i]); k != "" {
-				at[k] = append(at[k], i)
-			}
-		}
-		return at
-	}
-	added := index(c.added)
-	gone, come := map[int]bool{}, map[int]bool{}
-	for k, i := range index(c.removed) {
-		j := added[k]
-		if len(i) != 1 || len(j) != 1 {
-			continue
-		}
-		a, b := c.removed[i[0]], c.added[j[0]]
-		change := Change{App: b.app, Object: b.ID, Kind: kind, From: a.name()}
-		if kind == Moved {
-			change.From = a.app.Name
-		}
-		x, err := a.decode()
-		y, other := b.decode()
-		if err = cmp.Or(err, other); err != nil {
-			continue
-		}
-		d := differ{a.app.Cluster, b.app.Cluster}
-		if kind == Moved {
-			d = differ{}
-		}
-		for _, f := range d.value(nil, x, y, schemaOf(x)) {
-			if at := f.Path.String(); kind == Moved || at != "metadata.name" && at != "metadata.namespace" && (f.Before != any(a.Name) || f.After != any(b.Name)) {
-				change.Fields = append(change.Fields, f)
-			}
-		}
-		change.Fields = masked(b.ID, change.Fields)
-		c.changes = append(c.changes, change)
-		gone[i[0]], come[j[0]] = true, true
-	}
-	rest := func(list []object, without map[int]bool) (kept []object) {
-		for i, o := range list {
-			if !without[i] {
-				kept = append(kept, o)
-			}
-		}
-		return kept
-	}
-	c.removed, c.added = rest(c.removed, gone), rest(c.added, come)
-}
-
-// contentOf returns a key that objects of an application and a kind have in common if they are equal but for their name and namespace. A value that is the name as a
-// whole, such as that of a label, counts as the name.
-func contentOf(o *object) string {
-	v, err := o.decode()
-	if err != nil {
-		return ""
-	}
-	var replaced func(v any) any
-	replaced = func(v any) any {
-		switch v := v.(type) {
-		case string:
-			switch v {
-			case o.Name:
-				return "\x00name"
-			case o.Namespace:
-				return "\x00namespace"
-			}
-		case map[string]any:
-			of := map[string]any{}
-			for key, w := range v {
-				of[key] = replaced(w)
-			}
-			return of
-		case []any:
-			of := make([]any, len(v))
-			for i, w := range v {
-				of[i] = replaced(w)
-			}
-			return of
-		}
-		return v
-	}
-	content, _ := replaced(v).(map[string]any)
-	if metadata, ok := content["metadata"].(map[string]any); ok {
-		delete(metadata, "namespace") // which may be none
-	}
-	text, err := json.Marshal([]any{o.app, o.Cluster, o.part, content})
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
-
-// suffix is what kustomize adds to the names of generated ConfigMaps and Secrets: the hash of their content in letters that cannot form words.
-var suffix = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
-
-// generated returns a key that versions of a generated ConfigMap or Secret have in common.
-func generated(o *object) string {
-	if base := suffix.ReplaceAllString(o.Name, ""); base != o.Name && o.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret") {
-		return fmt.Sprint(o.app, o.Cluster, o.part, o.Kind, o.Namespace, base)
-	}
-	return ""
 }

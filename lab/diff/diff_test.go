@@ -99,6 +99,9 @@ func TestCompare(t *testing.T) {
 		{"image", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: host:5000/a:1.9}]}", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: host:5000/a:1.10}]}", "changed Pod web/a of dev-web, image host:5000/a 1.9 -> 1.10\n  spec.containers[name=a].image changed \"host:5000/a:1.9\" -> \"host:5000/a:1.10\""},
 		{"older image", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a:1.10}]}", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a:1.9}]}", "changed Pod web/a of dev-web\n  spec.containers[name=a].image changed \"a:1.10\" -> \"a:1.9\""},
 		{"image and more", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {hostNetwork: false, containers: [{name: a, image: a:1.1}]}", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {hostNetwork: true, containers: [{name: a, image: a:1.2}]}", "changed Pod web/a of dev-web\n  spec.containers[name=a].image changed \"a:1.1\" -> \"a:1.2\"\n  spec.hostNetwork changed false -> true"},
+		{"tag in values", "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a}\nspec: {values: {image: {repository: x/a, tag: 1.0.0}}}", "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a}\nspec: {values: {image: {repository: x/a, tag: 1.0.1}}}", "changed HelmRelease web/a of dev-web, image x/a 1.0.0 -> 1.0.1\n  spec.values.image.tag changed \"1.0.0\" -> \"1.0.1\""},
+		{"selector", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selector: {app.kubernetes.io/version: 1.0.0}}", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selector: {app.kubernetes.io/version: 1.0.1}}", "changed Service web/a of dev-web\n  spec.selector[\"app.kubernetes.io/version\"] changed \"1.0.0\" -> \"1.0.1\""},
+		{"yes and its text", "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec: {a: yes}", "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec: {a: 'yes'}", "changed X web/a of dev-web\n  spec.a changed true -> \"yes\""},
 		{"labels", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {helm.sh/chart: my-web-1.0.0, app.kubernetes.io/version: v1.0.0}}", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {helm.sh/chart: my-web-1.0.1, app.kubernetes.io/version: v1.0.1}}", "changed Pod web/a of dev-web, version  v1.0.0 -> v1.0.1, chart my-web 1.0.0 -> 1.0.1\n  metadata.labels[\"app.kubernetes.io/version\"] changed \"v1.0.0\" -> \"v1.0.1\"\n  metadata.labels[\"helm.sh/chart\"] changed \"my-web-1.0.0\" -> \"my-web-1.0.1\""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -175,6 +178,29 @@ func TestRandom(t *testing.T) {
 	wants(t, Compare([]desired.App{of("k: v")}, []desired.App{of("k: w")}, nil), "changed ConfigMap web/a of dev-web, random data.random\n  data.k changed \"v\" -> \"w\"")
 }
 
+// Names that differ at each rendering are told apart from those that were changed.
+func TestRandomNames(t *testing.T) {
+	n := 0
+	of := func(data string) desired.App {
+		a := app(t, "dev", "web", "a: b\n")
+		a.Parts[0].Render = func() (docs []render.Document, err error) {
+			for _, name := range []string{"x-test", "z-test"} {
+				n++
+				nodes, _ := strict.Parse("file.yaml", fmt.Appendf(nil, config, fmt.Sprintf("%s-%c%d", name, "aab"[n%3], n), data))
+				docs = append(docs, render.Document{Node: nodes[0], File: "file.yaml"})
+			}
+			return docs, nil
+		}
+		return a
+	}
+	wants(t, Compare([]desired.App{of("k: v")}, []desired.App{of("k: v")}, nil), "")
+	wants(t, Compare([]desired.App{of("k: v")}, []desired.App{of("k: w")}, nil), `
+changed ConfigMap web/x-test-* of dev-web, random metadata.name
+  data.k changed "v" -> "w"
+changed ConfigMap web/z-test-* of dev-web, random metadata.name
+  data.k changed "v" -> "w"`)
+}
+
 func TestManifests(t *testing.T) {
 	of := func(version string) []desired.App {
 		a := app(t, "dev", "web", fmt.Sprintf(config, "a", "k: v"))
@@ -192,4 +218,38 @@ func TestClusters(t *testing.T) {
 	before := []desired.App{app(t, "dev", "web", fmt.Sprintf(config, "dev-web", "host: dev.example.com, none: /dev/null, env: a"))}
 	after := []desired.App{app(t, "prod", "web", fmt.Sprintf(config, "prod-web", "host: prod.example.com, none: /dev/null, env: b"))}
 	wants(t, Compare(before, after, map[string]string{"dev": "prod"}), "changed ConfigMap web/prod-web of prod-web\n  data.env changed \"a\" -> \"b\"")
+}
+
+func TestEnvironments(t *testing.T) {
+	est := &lab.Estate{Clusters: []lab.Cluster{
+		{Name: "hub"}, {Name: "dev-us", Environment: "dev"}, {Name: "dev-eu", Environment: "dev"}, {Name: "prod-eu", Environment: "prod"}, {Name: "other", Environment: "prod"},
+	}}
+	var apps []desired.App
+	for _, c := range []string{"dev-us", "dev-eu", "other", "prod-eu"} {
+		apps = append(apps, app(t, c, "web", fmt.Sprintf(config, "a", "host: "+c+".example.com, env: "+c[:4])))
+	}
+	apps = append(apps, app(t, "dev-us", "new", fmt.Sprintf(config, "a", "k: v")), app(t, "hub", "root", fmt.Sprintf(config, "a", "k: v")), app(t, "dev-us", "api", ""), app(t, "other", "api", ""))
+	res, pairs := Environments(est, apps, "dev", "prod")
+	wants(t, res, "changed ConfigMap web/a of prod-eu-web\n  data.env changed \"dev-\" -> \"prod\"")
+	if got, want := fmt.Sprint(pairs), "[{api dev-us other [1 1]} {new dev-us  [1 0]} {web dev-eu prod-eu [2 2]}]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestLines(t *testing.T) {
+	for _, tc := range []struct{ before, after, want string }{
+		{"a: x", "a: z", ""},
+		{"a: \"1\\n2\\n3\\n4\\n5\\n\"", "a: \"1\\n2\\n3\\n4\\nfive\\n\"", " 3| 4|-5|+five"},
+		{"a: \"1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\"", "a: \"one\\n2\\n3\\n4\\n5\\n6\\n7\\neight\"", "-1|+one| 2| 3|@@| 6| 7|-8|+eight"},
+		{"a: [x, w]", "a: [x, 1, w]", " x|+1| w"},
+		{"{}", "a: \"1\\n2\"", "+1|+2"},
+		{"a: 5", "a: \"1\\n2\"", ""},
+		{"a: [{b: c}, 1]", "a: [1]", ""},
+		{"a: \"1\\n2\"", "a: x", "-1|-2|+x"},
+	} {
+		fields := Fields(parse(t, tc.before), parse(t, tc.after))
+		if got := strings.Join(fields[0].Lines(), "|"); got != tc.want {
+			t.Errorf("%s, %s: %q, want %q", tc.before, tc.after, got, tc.want)
+		}
+	}
 }

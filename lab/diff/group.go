@@ -10,7 +10,7 @@ import (
 type Group struct {
 	Change       // of the first one
 	Apps   []App // that have it, the first one included
-	Named  bool  // they differ by the names of their clusters
+	Named  bool  // they differ by the names of their clusters, and hashes in names
 }
 
 // Missing is the reason that applications cannot be compared.
@@ -60,7 +60,7 @@ func group(changes []Change) (groups []Group) {
 // equal reports whether two changes are the same but for the names of their clusters, and whether without them.
 func equal(a, b Change) (same, exact bool) {
 	exact = true
-	d := differ{a.App.Cluster, b.App.Cluster}
+	d := differ{before: a.App.Cluster, after: b.App.Cluster, hashes: true}
 	alike := func(x, y string) bool {
 		exact = exact && x == y
 		return d.sameText(x, y)
@@ -73,8 +73,8 @@ func equal(a, b Change) (same, exact bool) {
 		return d.same(x, y)
 	}
 	own := func(c Change) bool { return c.Object.Cluster == c.App.Cluster }
-	same = (own(a) && own(b) || a.Object.Cluster == b.Object.Cluster) && alike(a.Object.Namespace, b.Object.Namespace) && alike(a.Object.Name, b.Object.Name) &&
-		d.sameText(a.App.Name, b.App.Name) && d.sameText(a.From, b.From) && len(a.Random) == len(b.Random) &&
+	same = (own(a) && own(b) || a.Object.Cluster == b.Object.Cluster) && alike(a.Object.Namespace, b.Object.Namespace) && alike(a.Object.Name, b.Object.Name) && alike(a.From, b.From) &&
+		d.sameText(a.App.Name, b.App.Name) && len(a.Random) == len(b.Random) &&
 		slices.EqualFunc(a.Fields, b.Fields, func(f, g Field) bool {
 			return f.Kind == g.Kind && alike(f.Path.String(), g.Path.String()) && values(f.Before, g.Before) && values(f.After, g.After)
 		})

@@ -71,7 +71,10 @@ type Field struct {
 func Fields(before, after any) []Field { return differ{}.value(nil, before, after, schemaOf(before)) }
 
 // differ compares objects of two clusters, or of one if both names are the same. Texts that differ only by the names of their clusters are the same.
-type differ struct{ before, after string }
+type differ struct {
+	before, after string
+	hashes        bool // also those that differ by the hash that kustomize adds to names
+}
 
 func (d differ) same(a, b any) bool {
 	if d.before == d.after {
@@ -100,7 +103,11 @@ func (d differ) same(a, b any) bool {
 }
 
 func (d differ) sameText(a, b string) bool {
-	return a == b || d.before != d.after && named(a, d.before) == named(b, d.after)
+	if a == b || d.before == d.after {
+		return a == b
+	}
+	a, b = named(a, d.before), named(b, d.after)
+	return a == b || d.hashes && suffix.MatchString(a) && suffix.ReplaceAllString(a, "") == suffix.ReplaceAllString(b, "")
 }
 
 // Cluster stands for the name of a cluster in what several have in common.
@@ -190,24 +197,22 @@ func (d differ) indexed(at Path, a, b []any, schema strategicpatch.LookupPatchMe
 
 func (d differ) keyed(at Path, by string, a, b []any, schema strategicpatch.LookupPatchMeta) (fields []Field) {
 	step := func(v any) Step { return Step{By: by, Value: keyOf(v, by)} }
-	index := func(list []any, key any) int {
-		return slices.IndexFunc(list, func(v any) bool { return keyOf(v, by) == key })
-	}
+	old, now := byKey(a, by), byKey(b, by)
 	var order, want []any // of Apply without reordering, and of b
 	for _, x := range a {
 		s := step(x)
-		i := index(b, s.Value)
-		if i < 0 {
+		y, stays := now[s.Value]
+		if !stays {
 			fields = append(fields, Field{Path: at.with(s), Kind: Removed, Before: x})
 			continue
 		}
 		order = append(order, s.Value)
-		fields = append(fields, d.value(at.with(s), x, b[i], schema)...)
+		fields = append(fields, d.value(at.with(s), x, y, schema)...)
 	}
 	for _, y := range b {
 		s := step(y)
 		want = append(want, s.Value)
-		if index(a, s.Value) < 0 {
+		if _, known := old[s.Value]; !known {
 			order = append(order, s.Value)
 			fields = append(fields, Field{Path: at.with(s), Kind: Added, After: y})
 		}
@@ -221,6 +226,14 @@ func (d differ) keyed(at Path, by string, a, b []any, schema strategicpatch.Look
 func keyOf(v any, by string) any {
 	m, _ := v.(map[string]any)
 	return m[by]
+}
+
+func byKey(list []any, by string) map[any]any {
+	of := make(map[any]any, len(list))
+	for _, v := range list {
+		of[keyOf(v, by)] = v
+	}
+	return of
 }
 
 func isScalar(v any) bool {

@@ -1,8 +1,10 @@
 package estate
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -77,7 +79,16 @@ func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source 
 	if !ours || source.Chart != "" || source.Path == "" {
 		return
 	}
-	for _, url := range render.Fetches(render.Source{FS: l.tree(r, source.TargetRevision), Source: source}) {
+	if helm := source.Helm; helm != nil { // what differs between clusters is not fetched
+		source.Helm = &appset.Helm{ValueFiles: slices.DeleteFunc(slices.Clone(helm.ValueFiles), func(f string) bool { return !strings.Contains(f, ":") })}
+	}
+	key, _ := json.Marshal(source) // cannot fail: it came from JSON
+	urls, known := l.fetched[string(key)]
+	if !known {
+		urls = render.Fetches(render.Source{FS: l.tree(r, source.TargetRevision), Source: source})
+		l.fetched[string(key)] = urls
+	}
+	for _, url := range urls {
 		if _, mounted := l.source(url); !mounted && !slices.Contains(g.Others, url) {
 			g.Others = append(g.Others, url)
 		}

@@ -87,6 +87,7 @@ func contract() map[string]any {
 				},
 			}},
 		},
+		"diff":     difference(),
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,

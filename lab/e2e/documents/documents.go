@@ -57,6 +57,9 @@ var Elsewhere = map[string]string{
 	"lab snapshot restore ready":                "TestFaults/killed_with_snapshots",
 	"lab up --from ready":                       "TestDefaultEstate/snapshot_and_restore",
 
+	"lab diff --rev HEAD":          "lab/cli: diff.txtar",
+	"lab diff --rev main..feature": "lab/cli: diff.txtar",
+
 	"lab up -C lab/e2e/testdata/worked-examples": "TestWorkedExamples/up",
 }
 
