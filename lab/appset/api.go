@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/argo"
@@ -67,10 +66,7 @@ func (a API) Rejected(file string, doc *yaml.Node) lab.Problems {
 
 // Dropped returns the first field of an Application, or of a set's template, that the API server drops as it does not know it, or "".
 func (a API) Dropped(doc *yaml.Node) string {
-	text, err := yaml.Marshal(doc)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
+	text, err := strict.JSON(doc)
 	if err != nil {
 		return ""
 	}

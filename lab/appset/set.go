@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/strict"
@@ -147,10 +146,7 @@ func Parse(file string, doc *yaml.Node) (*Set, lab.Problems) {
 
 // decode decodes a document like an API server.
 func decode(file string, doc *yaml.Node, into any) lab.Problems {
-	text, err := yaml.Marshal(doc)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
+	text, err := strict.JSON(doc)
 	if err == nil {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 	}

@@ -79,7 +79,7 @@ func (argoRules) prunes(before, after *unit) verdict {
 	case !on || automated["enabled"] == false:
 		return verdictOf(Stay, "its Application is synced by hand, and shows it as to be pruned")
 	case automated["prune"] != true:
-		return verdictOf(Orphan, "its Application does not prune, and stays out of sync")
+		return verdictOf(Orphan, "its Application does not prune"+outOfSync(false))
 	}
 	return verdictOf(Delete, "it is no longer in Git, and its Application prunes")
 }
@@ -101,11 +101,19 @@ func (argoRules) keeps(u *unit, o object, goes bool) string {
 	case goes && slices.Contains(annotation(o, "helm.sh/resource-policy"), "keep"):
 		return "its annotation helm.sh/resource-policy says keep"
 	case slices.Contains(annotation(o, argo.SyncOptions), option):
-		return "its annotation says " + option
+		return "its annotation says " + option + outOfSync(goes)
 	case slices.Contains(options(u), option):
-		return "its Application says " + option
+		return "its Application says " + option + outOfSync(goes)
 	}
 	return ""
+}
+
+// outOfSync is what an object that is not pruned does to its Application.
+func outOfSync(goes bool) string {
+	if goes {
+		return ""
+	}
+	return ", and stays out of sync, so that lab up does not converge"
 }
 
 // options returns the sync options of an Application.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -218,34 +217,14 @@ func last(objects []Object) []Object {
 
 // withNamespace returns an object in a namespace, or in none. It shares nodes with the original.
 func withNamespace(object *yaml.Node, namespace string) *yaml.Node {
-	n, metadata := *object, yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	n, metadata := strict.Copy(object), &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	if old := strict.Get(object, "metadata"); old != nil {
-		metadata = *old
+		metadata = strict.Copy(old)
 	}
-	metadata.Content = slices.Clone(metadata.Content)
-	set(&metadata, "namespace", nil)
+	strict.Set(metadata, "namespace", nil)
 	if namespace != "" {
-		set(&metadata, "namespace", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: namespace})
+		strict.Set(metadata, "namespace", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: namespace})
 	}
-	n.Content = slices.Clone(n.Content)
-	set(&n, "metadata", &metadata)
-	return &n
-}
-
-// set sets or, with nil, removes a key of a mapping.
-func set(mapping *yaml.Node, key string, value *yaml.Node) {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value != key {
-			continue
-		}
-		if value == nil {
-			mapping.Content = slices.Delete(mapping.Content, i, i+2)
-		} else {
-			mapping.Content[i+1] = value
-		}
-		return
-	}
-	if value != nil {
-		mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
-	}
+	strict.Set(n, "metadata", metadata)
+	return n
 }

@@ -3,7 +3,6 @@ package desired
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -19,21 +18,19 @@ func (o Object) Mask() Object {
 	if strict.Text(o.Node, "kind") != "Secret" || strict.Text(o.Node, "apiVersion") != "v1" {
 		return o
 	}
-	n := *o.Node
-	n.Content = slices.Clone(n.Content)
+	n := strict.Copy(o.Node)
 	for _, field := range []string{"data", "stringData"} {
 		old := strict.Get(o.Node, field)
 		if old == nil || old.Kind != yaml.MappingNode {
 			continue
 		}
-		masked := *old
-		masked.Content = slices.Clone(old.Content)
+		masked := strict.Copy(old)
 		for i := 1; i < len(masked.Content); i += 2 {
 			masked.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: Masked}
 		}
-		set(&n, field, &masked)
+		strict.Set(n, field, masked)
 	}
-	o.Node = &n
+	o.Node = n
 	return o
 }
 

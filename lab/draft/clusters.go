@@ -2,8 +2,6 @@ package draft
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,35 +22,26 @@ import (
 // control matches usual names of the engine's cluster.
 var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluster|` + argo.Namespace + `)([-_].*)?$`)
 
-// environments adds the hub, and a spoke for every selected environment, at least one.
+// environments adds the hub, and a spoke for every selected environment, at least one. A lone hub is in the first environment.
 func (d *drafting) environments() {
-	d.environment(lab.DefaultEnvironment)
-	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Labels: map[string]string{}, Mounts: map[string]string{}}
+	hub := d.hub("hub")
 	hub.Engine.Namespace = d.Namespace
-	for _, r := range d.estate.Repositories {
-		hub.Mounts[r.URL] = r.Dir
-	}
-	d.estate.Clusters = append(d.estate.Clusters, hub)
 	for _, name := range hubNames {
 		is := func(to appset.Destination) bool { return to.Name == name }
-		if d.estate.Clusters[0].Name == hub.Name && (slices.Contains(d.named(), name) || slices.ContainsFunc(d.permitted, is) || slices.ContainsFunc(d.docs, func(doc *document) bool {
+		if hub.Name == "hub" && (slices.Contains(d.clusterFolders(), name) || slices.ContainsFunc(d.permitted, is) || slices.ContainsFunc(d.docs, func(doc *document) bool {
 			return slices.ContainsFunc(d.destinations(doc), is)
 		})) {
-			d.estate.Clusters[0].Name = name
+			hub.Name = name
 		}
 	}
-	selected := d.environmentNames()
-	names, targets := slices.Clone(selected), d.targets()
+	selected, targets := d.environmentNames(), d.targets()
+	names := slices.Clone(selected)
 	for _, t := range targets {
 		if env := t.environment(names); env != "" && !slices.Contains(names, env) {
 			names = append(names, env)
 		}
 	}
-	if d.alone {
-		d.useHubOnly(names)
-		return
-	}
-	if len(names) == 0 {
+	if len(names) == 0 && !d.alone {
 		if len(targets) == 0 && d.onHubAlone() {
 			return
 		}
@@ -62,12 +51,37 @@ func (d *drafting) environments() {
 	names = slices.Compact(names)
 	for i, name := range names {
 		d.environment(name).Order = i + 1
-		if !slices.ContainsFunc(targets, func(t target) bool { return t.environment(names) == name }) && (len(targets) == 0 || len(d.secrets) == 0 && slices.Contains(selected, name)) {
+		switch {
+		case d.alone && i == 0:
+			hub.Environment = name
+		case d.alone || slices.ContainsFunc(targets, func(t target) bool { return t.environment(names) == name }):
+		case len(targets) == 0 || len(d.secrets) == 0 && slices.Contains(selected, name):
 			d.spoke(target{name: name}, name)
 		}
 	}
+	if d.alone {
+		return
+	}
 	for _, t := range targets {
 		d.spoke(t, cmp.Or(t.environment(names), names[0]))
+	}
+}
+
+// hub adds the default environment, and a hub with the repositories.
+func (d *drafting) hub(name string) *lab.Cluster {
+	d.environment(lab.DefaultEnvironment)
+	hub := newCluster(name, lab.RoleHub)
+	for _, r := range d.estate.Repositories {
+		hub.Mounts[r.URL] = r.Dir
+	}
+	d.estate.Clusters = append(d.estate.Clusters, hub)
+	return &d.estate.Clusters[0]
+}
+
+func newCluster(name string, role lab.Role) lab.Cluster {
+	return lab.Cluster{
+		Name: name, Role: role, Provider: lab.ProviderKind, ControlPlanes: 1,
+		Addons: map[string]bool{}, Labels: map[string]string{}, Metadata: map[string]string{}, Mounts: map[string]string{},
 	}
 }
 
@@ -80,11 +94,7 @@ func (d *drafting) perCluster() bool {
 	hub := d.world()
 	hub.Clusters = slices.DeleteFunc(slices.Clone(hub.Clusters), func(c appset.Cluster) bool { return c.Name != d.estate.Clusters[0].Name })
 	for _, doc := range d.docs {
-		if doc.set == nil {
-			continue
-		}
-		all, err := doc.set.Expand(d.world())
-		if err != nil || !slices.ContainsFunc(all.Invalid, func(i appset.Invalid) bool { return i.Twice }) {
+		if !slices.ContainsFunc(d.expand(doc, d.world()).Invalid, func(i appset.Invalid) bool { return i.Twice }) {
 			continue
 		}
 		one, err := doc.set.Expand(hub)
@@ -100,14 +110,14 @@ func (d *drafting) idle() bool {
 	if !d.invented {
 		return false
 	}
-	clusters := slices.Clone(d.estate.Clusters)
-	for i := range clusters {
-		clusters[i].Addons = map[string]bool{}
-		for _, s := range d.selectors() {
-			if key, ok := strings.CutPrefix(s.key, enable); ok {
-				clusters[i].Addons[key] = true
-			}
+	clusters, addons := slices.Clone(d.estate.Clusters), map[string]bool{}
+	for _, s := range d.selectors() {
+		if key, ok := strings.CutPrefix(s.key, enable); ok {
+			addons[key] = true
 		}
+	}
+	for i := range clusters {
+		clusters[i].Addons = addons
 	}
 	w, goes := estate.World(d.estate, clusters), false
 	for _, doc := range d.docs {
@@ -128,17 +138,6 @@ func (d *drafting) idle() bool {
 		}
 	}
 	return goes
-}
-
-// useHubOnly makes the hub the only cluster, in the first environment.
-func (d *drafting) useHubOnly(names []string) {
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	for i, name := range slices.Compact(names) {
-		d.environment(name).Order = i + 1
-		if i == 0 {
-			d.estate.Clusters[0].Environment = name
-		}
-	}
 }
 
 // hosts reports whether a cluster gets addons: a spoke, or a lone hub.
@@ -205,11 +204,16 @@ func rank(name string) int {
 	return i
 }
 
+// addonOf returns the addon that a label enables.
+func addonOf(label string) (addon string, enables bool) {
+	key, enables := strings.CutPrefix(label, enable)
+	return strings.ReplaceAll(key, "_", "-"), enables
+}
+
 // switches enables the addons that the repositories contain.
 func (d *drafting) switches() {
 	for _, s := range d.selectors() {
-		key, ok := strings.CutPrefix(s.key, enable)
-		name := strings.ReplaceAll(key, "_", "-")
+		name, ok := addonOf(s.key)
 		if ok && (s.value == "true" || s.value == "") && !slices.ContainsFunc(d.Addons, func(a Switch) bool { return a.Addon == name }) {
 			d.Addons = append(d.Addons, Switch{Addon: name, On: true, At: s.at})
 		}
@@ -260,7 +264,6 @@ func (d *drafting) flip() {
 // ofAddonsOff drops the open values that only sets of addons that are off read: what the bridge makes of an addon that is on counts then.
 // Addresses and folders stay: the bridge has those of the estate.
 func (d *drafting) ofAddonsOff(off func(label string) bool) {
-	def := d.environment(lab.DefaultEnvironment)
 	for id, k := range d.keys {
 		if k.How != Open || k.In != "" || d.answer.at[k.Name].doc != nil || slices.ContainsFunc(d.docs, func(doc *document) bool {
 			reads := slices.ContainsFunc(doc.uses, func(u use) bool { return u.key == k.Name && u.label == k.Label })
@@ -269,11 +272,7 @@ func (d *drafting) ofAddonsOff(off func(label string) bool) {
 			continue
 		}
 		delete(d.keys, id)
-		if k.Label {
-			delete(def.Labels, k.Name)
-		} else {
-			delete(def.Metadata, k.Name)
-		}
+		delete(d.ofAll(k.Label), k.Name)
 	}
 }
 
@@ -286,11 +285,11 @@ func (d *drafting) elsewhere(label string) string {
 		}) {
 			continue
 		}
-		x, err := doc.set.Expand(d.world())
-		if err != nil {
-			return "an unknown source: " + fmt.Sprint(err)
+		x := d.expand(doc, d.world())
+		if x.err != nil {
+			return "an unknown source: " + x.err.Error()
 		}
-		for _, app := range x.Applications {
+		for _, app := range x.applications {
 			for _, source := range app.Spec.All() {
 				r, ours := d.inputs().Mounted(source.RepoURL)
 				if i := slices.IndexFunc(d.answer.keys, func(key string) bool { return d.answer.lost[key] && fill.URL.Placeholder(key) == source.RepoURL }); i >= 0 {
@@ -316,21 +315,15 @@ func (d *drafting) elsewhere(label string) string {
 }
 
 // engineNamespace returns the namespace of most documents, or "" for the engine's default.
-func (d *drafting) engineNamespace() string {
+func engineNamespace(docs []*document) string {
 	count := map[string]int{}
-	for _, doc := range d.docs {
+	for _, doc := range docs {
 		if ns := strict.Text(doc.node, "metadata", "namespace"); len(validation.IsDNS1123Label(ns)) == 0 {
 			count[ns]++
 		}
 	}
-	best := argo.Namespace
-	for _, ns := range slices.Sorted(maps.Keys(count)) {
-		if count[ns] > count[best] {
-			best = ns
-		}
+	if ns := most(count, argo.Namespace); ns != argo.Namespace {
+		return ns
 	}
-	if best == argo.Namespace {
-		return ""
-	}
-	return best
+	return ""
 }

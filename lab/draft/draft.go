@@ -5,6 +5,7 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/bridge"
-	"homelab/lab/draft/field"
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/estate"
 	"homelab/lab/fill"
@@ -84,86 +84,57 @@ type Wishes struct {
 	Took map[string]string // by Choice.About
 }
 
+// drafting is a draft in the making: what a scan found, and what follows from it.
 type drafting struct {
 	Draft
-	wishes                 Wishes
-	answer                 answer // addresses and folders in annotations
-	estate                 *lab.Estate
-	docs                   []*document
-	secrets                []target             // clusters registered in the repositories
-	projects               []string             // in the repositories
-	permitted              []appset.Destination // by these
-	defined                map[string]bool      // namespaces with a manifest in the repositories
-	keys                   map[string]*Key
-	taken                  map[*document]bool // by the root
-	own                    map[*document]bool // those that sync themselves: roots as they are
-	leading                bool               // a root leads to others
-	charts, kustomizations []folder
-	templates              map[folder][]*document // documents in the templates of charts
-	tried                  map[folder]bool
-	expanded               map[*document]expanded
-	rendered               map[string]bool // sources of Applications
-	flux                   fluxroot.Candidates
-	doubled                []Left   // roots that create what another does
-	unnamed                []Left   // documents whose name is invalid, such as a placeholder
-	unbuilt                []Left   // roots that Flux cannot build
-	remotes                []target // clusters that a Flux on the hub manages
-	alone                  bool     // the hub is the only cluster
-	invented               bool     // the spoke is not in the repositories
-	budget                 *render.Budget
-	types                  *field.Types
-	includes               map[folder]map[string]bool // files of kustomizations
-	trees                  map[string]*tree           // by folder of the repository
-	terraform              map[string][]string        // values that Terraform gives annotations
+	scan
+	graph
+	wishes Wishes
+	estate *lab.Estate // its clusters and environments
+	keys   map[string]*Key
+	answer answer // addresses and folders in annotations
+
+	alone    bool // the hub is the only cluster
+	invented bool // the spoke is not in the repositories
+
+	remotes []target // clusters that a Flux on the hub manages
+	unbuilt []Left   // roots that Flux cannot build
+
+	budget   *render.Budget
+	rendered map[string]bool // sources of Applications
+	tried    map[folder]bool
+	expanded map[*document]expanded
+	reach    map[folder]map[string]bool // what kustomizations include
+	trees    map[string]*tree           // by folder of the repository
 }
 
-// scanned returns a drafting with the documents of repositories.
-func scanned(name string, repositories []lab.Repository, wishes Wishes) (*drafting, error) {
-	repositories = slices.Clone(repositories)
-	key := map[string]string{} // by folder: further addresses stay after the first
-	for _, r := range slices.Backward(repositories) {
-		key[r.Dir] = lab.RepositoryKey(r.URL)
+// draft begins a draft of what was scanned.
+func (s scan) draft(name string, wishes Wishes) *drafting {
+	s.docs, s.defined = slices.Clone(s.docs), maps.Clone(s.defined)
+	s.projects, s.permitted = slices.Clip(s.projects), slices.Clip(s.permitted)
+	return &drafting{
+		scan: s, wishes: wishes, estate: &lab.Estate{Name: name, Repositories: s.repositories}, keys: map[string]*Key{}, budget: render.NewBudget(),
+		rendered: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}, reach: map[folder]map[string]bool{},
 	}
-	slices.SortStableFunc(repositories, func(a, b lab.Repository) int { return cmp.Compare(key[a.Dir], key[b.Dir]) })
-	d := &drafting{wishes: wishes, budget: render.NewBudget(), types: field.New(), terraform: map[string][]string{}, includes: map[folder]map[string]bool{}, estate: &lab.Estate{Name: name, Repositories: repositories}, keys: map[string]*Key{}, rendered: map[string]bool{}, templates: map[folder][]*document{}, defined: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}}
-	scanned := map[string]bool{}
-	for i := range d.estate.Repositories {
-		r := &d.estate.Repositories[i]
-		if scanned[r.Dir] { // another address of it
-			continue
-		}
-		scanned[r.Dir] = true
-		if err := d.scan(r); err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
 }
 
 // New drafts an estate for repositories, in any order. Flux's folders win over Applications if there is nothing else, or if they are synced and
 // nothing leads to the Applications.
 func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, error) {
-	d, err := scanned(name, repositories, wishes)
+	s, err := scanned(repositories)
 	if err != nil {
 		return nil, err
 	}
-	roots, bootstrapped := d.flux.Roots()
-	if len(d.docs) > 0 && bootstrapped {
+	var beside []lab.Position
+	roots, bootstrapped := s.flux.Roots()
+	if len(s.docs) > 0 && bootstrapped {
+		d := s.draft(name, wishes)
 		d.converge()
-		d.roots()
-		leading := d.leading || len(d.own) > 0
-		if d, err = scanned(name, repositories, wishes); err != nil {
-			return nil, err
+		if d.roots(); !d.leading && len(d.own) == 0 {
+			beside, s.docs = positions(s.docs), nil
 		}
-		if !leading {
-			for _, doc := range d.docs {
-				d.Beside = append(d.Beside, doc.at)
-			}
-			d.docs = nil
-		}
-		roots, _ = d.flux.Roots() // of the new scan
 	}
-	if len(d.docs) == 0 && len(roots) > 0 {
+	if len(s.docs) == 0 && len(roots) > 0 {
 		if wishes.Root != "" {
 			roots = slices.DeleteFunc(roots, func(r fluxroot.Root) bool {
 				return !wishes.isRoot(r.Repo, strings.TrimPrefix(r.At.File, r.Repo.Dir+"/")) && path.Clean(wishes.Root) != r.Dir
@@ -172,16 +143,17 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 				return nil, noRoot(wishes.Root)
 			}
 		}
+		d := s.draft(name, wishes)
+		d.Beside = beside
 		return d.fluxDraft(roots)
 	}
-	d.Namespace = d.engineNamespace()
-	d.reach()
-	if found := d.engineNamespace(); found != d.Namespace { // also of what charts and kustomizations contain
-		if d, err = scanned(name, repositories, wishes); err != nil {
-			return nil, err
-		}
+	d := s.draft(name, wishes)
+	d.Namespace = engineNamespace(d.docs)
+	d.follow()
+	if found := engineNamespace(d.docs); found != d.Namespace { // also of what charts and kustomizations contain
+		d = s.draft(name, wishes)
 		d.Namespace = found
-		d.reach()
+		d.follow()
 	}
 	if more := d.addresses(); len(more) > len(repositories) {
 		return New(name, more, wishes)
@@ -201,10 +173,18 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	return d.done(d.write()), nil
 }
 
-// reach follows what leads to others, without what nothing leads to: that has no say in the clusters and keys.
-func (d *drafting) reach() {
+// follow finds the clusters, keys and roots. They depend on the folders that roots render, which are added, and not on what nothing leads to, which is dropped.
+func (d *drafting) follow() {
 	var beside []lab.Position
-	for d.follow(); len(d.Beside) > 0; d.follow() {
+	for {
+		d.converge()
+		if d.roots(); d.folders() {
+			continue
+		}
+		if len(d.Beside) == 0 {
+			d.Beside = beside
+			return
+		}
 		beside = append(beside, d.Beside...)
 		d.docs = slices.DeleteFunc(d.docs, func(doc *document) bool {
 			for ; doc.from != nil; doc = doc.from {
@@ -212,43 +192,35 @@ func (d *drafting) reach() {
 			return slices.Contains(d.Beside, doc.at)
 		})
 	}
-	d.Beside = beside
-}
-
-// follow finds the clusters, keys and roots, which may depend on folders that no Application syncs.
-func (d *drafting) follow() {
-	for again := true; again; again = d.folders() {
-		d.converge()
-		d.roots()
-	}
 }
 
 // converge finds the clusters and keys, which may depend on what charts and kustomizations contain, and the reverse.
 func (d *drafting) converge() {
 	d.alone = false
 	for range deepest {
-		d.estate.Clusters, d.estate.Environments, d.keys, d.Choices = nil, nil, map[string]*Key{}, nil
-		d.answer = d.answered()
+		d.estate.Clusters, d.estate.Environments, d.keys, d.Choices, d.Without = nil, nil, map[string]*Key{}, nil, slices.Clone(d.unnamed)
+		d.search()
 		d.environments()
 		d.provide(d.annotations())
 		d.selected()
 		d.read()
-		if !d.alone && d.perCluster() {
+		switch {
+		case !d.alone && d.perCluster():
 			d.alone = true
-			continue
+		case d.render():
+		case !d.alone && d.idle():
+			d.alone = true
+		default:
+			return
 		}
-		if d.render() {
-			continue
-		}
-		if d.alone || !d.idle() {
-			break
-		}
-		d.alone = true
 	}
 }
 
 func (d *drafting) done(f fstest.MapFS) *Draft {
-	d.Keys = slices.SortedFunc(values(d.keys), func(a, b Key) int {
+	for _, k := range d.keys {
+		d.Keys = append(d.Keys, *k)
+	}
+	slices.SortFunc(d.Keys, func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
 	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
@@ -261,16 +233,6 @@ func (d *drafting) done(f fstest.MapFS) *Draft {
 		d.Clusters = append(d.Clusters, c.Name)
 	}
 	return &d.Draft
-}
-
-func values(m map[string]*Key) func(func(Key) bool) {
-	return func(yield func(Key) bool) {
-		for _, k := range m {
-			if !yield(*k) {
-				return
-			}
-		}
-	}
 }
 
 func joinedDirs(repositories []lab.Repository) string {
@@ -293,17 +255,13 @@ func (d *drafting) environment(name string) *lab.Environment {
 
 // choose returns one of the values that fit equally well: the wanted one, or the first.
 func (d *drafting) choose(c Choice) string {
-	if len(c.Of) > 1 {
-		c.Took = c.Of[0]
-		if took := d.wishes.Took[c.About]; slices.Contains(c.Of, took) {
-			c.Took = took
-		}
-		if !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
-			d.Choices = append(d.Choices, c)
-		}
-		return c.Took
+	if c.Took = c.Of[0]; slices.Contains(c.Of, d.wishes.Took[c.About]) {
+		c.Took = d.wishes.Took[c.About]
 	}
-	return c.Of[0]
+	if len(c.Of) > 1 && !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
+		d.Choices = append(d.Choices, c)
+	}
+	return c.Took
 }
 
 func noRoot(file string) error {
@@ -322,6 +280,14 @@ func (d *drafting) note(k Key) {
 	if _, known := d.keys[k.id()]; !known {
 		d.keys[k.id()] = &k
 	}
+}
+
+func positions(docs []*document) []lab.Position {
+	var list []lab.Position
+	for _, doc := range docs {
+		list = append(list, doc.at)
+	}
+	return list
 }
 
 func (k Key) id() string { return k.In + fmt.Sprint(k.Label, k.Name) }

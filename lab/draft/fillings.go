@@ -56,8 +56,8 @@ func hasKey(n *yaml.Node, key string) bool {
 	return false
 }
 
-// named returns the clusters after which the folders are named that sets read for them.
-func (d *drafting) named() []string {
+// clusterFolders returns the clusters after which the folders are named that sets read for them.
+func (d *drafting) clusterFolders() []string {
 	var names []string
 	for _, doc := range d.docs {
 		if doc.set == nil || len(doc.set.Selectors()) == 0 {
@@ -85,7 +85,7 @@ func (d *drafting) named() []string {
 
 // fit returns the values of a label in a path for which the path exists.
 func (d *drafting) fit(u use) []string {
-	r := d.repositoryAt(u.beside)
+	r := d.repositoryAt(u.address)
 	if r == nil || u.field != "path" && u.field != "valueFiles" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (d *drafting) fill(u use) bool {
 			continue
 		}
 		best := d.choose(Choice{About: labelOf(u.key, c.Name), At: u.at, Of: highest(values, func(v string) int {
-			score := 2 * (rankOf(v, c.Name) + rankOf(v, c.Environment))
+			score := 2 * (closeness(v, c.Name) + closeness(v, c.Environment))
 			if !used[v] {
 				score++
 			}

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -12,7 +13,10 @@ import (
 	"homelab/lab/bridge"
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/estate/mount"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
+	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // fluxDraft drafts an estate with one Flux per cluster, or a hub whose Flux manages the spokes.
@@ -37,9 +41,7 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 	seeds, l := d.seeds(roots)
 	d.Beside = append(d.Beside, d.flux.Unreached(d.reaches(roots, l))...)
 	out := d.estateFiles()
-	for name, text := range seeds {
-		out[name] = text
-	}
+	maps.Copy(out, seeds)
 	for _, r := range roots {
 		c, _ := d.estate.Cluster(r.Cluster)
 		after := ""
@@ -52,9 +54,7 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range written {
-		out[name] = text
-	}
+	maps.Copy(out, written)
 	return d.done(out.fs()), nil
 }
 
@@ -66,7 +66,7 @@ func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bo
 	}
 	for _, r := range roots {
 		files[r.At.File] = true
-		x := d.expand(r, l)
+		x := d.expandRoot(r, l)
 		for _, app := range slices.Concat(x.Roots, x.Applications) {
 			files[app.At.File] = true
 			for _, o := range app.Objects {
@@ -100,22 +100,17 @@ func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bo
 
 // fluxClusters adds a cluster for each root. A lone one is the hub; of several, the one so named, or an additional one.
 func (d *drafting) fluxClusters(roots []fluxroot.Root) {
-	d.environment(lab.DefaultEnvironment)
-	hub := lab.Cluster{Name: "hub", Role: lab.RoleHub, Provider: lab.ProviderKind, ControlPlanes: 1, Addons: map[string]bool{}, Mounts: map[string]string{}}
-	hub.Engine = lab.EngineSpec{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}
-	for _, r := range d.estate.Repositories {
-		hub.Mounts[r.URL] = r.Dir
-	}
+	name, spokes := "hub", slices.Clone(d.remotes)
 	if i := slices.IndexFunc(roots, func(r fluxroot.Root) bool { return len(roots) == 1 || control.MatchString(r.Cluster) }); i >= 0 {
-		hub.Name = roots[i].Cluster
+		name = roots[i].Cluster
 	}
-	spokes := slices.Clone(d.remotes)
+	hub := d.hub(name)
+	hub.Engine = lab.EngineSpec{Type: lab.EngineFlux, Shape: lab.ShapeStandalone}
 	if len(spokes) > 0 {
 		hub.Engine.Shape = lab.ShapeHub
 	}
-	d.estate.Clusters = append(d.estate.Clusters, hub)
 	for _, r := range roots {
-		if r.Cluster != hub.Name {
+		if r.Cluster != name {
 			spokes = append(spokes, target{name: r.Cluster})
 		}
 	}
@@ -172,4 +167,97 @@ func nameClusters(list []fluxroot.Root) {
 			r.Cluster = clusterName(strings.Join(parts, "-"))
 		}
 	}
+}
+
+// buildable returns the roots that Flux can build, without those that are part of another one. What cannot be built is left out; it is an error if nothing remains.
+func (d *drafting) buildable(roots []fluxroot.Root) ([]fluxroot.Root, error) {
+	var problems lab.Problems
+	reaches := map[string][]string{} // folders of roots -> Kustomizations
+	at := func(p lab.Position) string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+	roots = slices.DeleteFunc(slices.Clone(roots), func(r fluxroot.Root) bool {
+		r.WithoutVariables()
+		x := d.expandRoot(r, &lacks{})
+		for _, p := range x.Problems {
+			d.unbuilt = append(d.unbuilt, Left{At: r.At, Why: fmt.Sprintf("cannot be built: %s: %s", p.Position, p.Message)})
+		}
+		for _, app := range x.Applications {
+			reaches[at(r.At)] = append(reaches[at(r.At)], at(app.At))
+		}
+		problems = append(problems, x.Problems...)
+		return len(x.Problems) > 0
+	})
+	all := slices.Clone(roots)
+	roots = slices.DeleteFunc(roots, func(r fluxroot.Root) bool {
+		return slices.ContainsFunc(all, func(o fluxroot.Root) bool {
+			return slices.Contains(reaches[at(o.At)], at(r.At)) && !slices.Contains(reaches[at(r.At)], at(o.At))
+		})
+	})
+	if len(roots) == 0 {
+		return nil, &lab.Error{
+			Exit: lab.ExitInvalid, Code: "unbuildable", Message: "no folder that Flux syncs to a cluster can be built, nothing was written", Problems: problems,
+			Cure: "fix them, or copy what they include by address into the repository",
+		}
+	}
+	return roots, nil
+}
+
+// accessWords are the words in names of Secrets that do not name a cluster.
+var accessWords = regexp.MustCompile(`(^|-)(cluster|kubeconfig|kube|config|kcfg|secret|access|remote|admin|flux)(-|$)`)
+
+// remoteClusters returns the clusters whose kubeconfigs the Kustomizations and HelmReleases below a root refer to, and the repositories do not contain.
+func (d *drafting) remoteClusters(root fluxroot.Root) []target {
+	x := d.expandRoot(root, &lacks{})
+	var list []target
+	seen := map[string]bool{}
+	for _, app := range slices.Concat(x.Roots, x.Applications) {
+		for _, k := range app.Kubeconfigs {
+			if k.Name == "" || seen[k.String()] || x.Has(fluxset.Read{Kind: "Secret", Namespace: k.Namespace, Name: k.Name}) {
+				continue
+			}
+			seen[k.String()] = true
+			name := remoteName(k.KubeconfigSecret)
+			if name == root.Cluster {
+				name += "-spoke"
+			}
+			i := slices.IndexFunc(list, func(t target) bool { return t.name == name })
+			if i < 0 {
+				list, i = append(list, target{name: name}), len(list)
+			}
+			list[i].secrets = append(list[i].secrets, k)
+		}
+	}
+	return list
+}
+
+// isKubeconfig reports whether lab provides the content of a Secret.
+func (d *drafting) isKubeconfig(o render.Document) bool {
+	return strict.Text(o.Node, "kind") == "Secret" && slices.ContainsFunc(d.remotes, func(t target) bool {
+		return slices.ContainsFunc(t.secrets, func(k fluxset.Kubeconfig) bool {
+			return k.Name == fluxset.Name(o.Node) && k.Namespace == strict.Text(o.Node, "metadata", "namespace")
+		})
+	})
+}
+
+// remoteName names a cluster after the Secret with its kubeconfig, or after the namespace if that is generic.
+func remoteName(k lab.KubeconfigSecret) string {
+	stem := k.Name
+	for before := ""; stem != before; {
+		before = stem
+		stem = strings.Trim(accessWords.ReplaceAllString(stem, "$1$3"), "-.")
+	}
+	if in, ok := flux.ClusterOf(k.Namespace); ok && k.Name == flux.ClusterKubeconfig {
+		return in
+	}
+	if stem == "" && !builtin(k.Namespace) {
+		stem = strings.TrimPrefix(k.Namespace, "cluster-")
+	}
+	return cmp.Or(clusterName(stem), string(lab.RoleSpoke))
+}
+
+// scope returns the scope of a cluster's Flux.
+func (d *drafting) scope(cluster string) flux.Scope {
+	if len(d.remotes) == 0 {
+		return flux.Scope{Home: cluster}
+	}
+	return flux.ScopeOf(cluster, d.estate.Clusters)
 }

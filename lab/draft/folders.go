@@ -35,7 +35,7 @@ func (d *drafting) folders() bool {
 		return found
 	}
 	for _, c := range d.charts {
-		if d.tried[c] || d.synced(c) || !d.mentionsApplications(c) {
+		if d.tried[c] || d.synced(c) || !mentionsApplications(c) {
 			continue
 		}
 		d.tried[c] = true
@@ -50,11 +50,9 @@ func (d *drafting) folders() bool {
 
 // kustomized returns the kustomizations, not included by others, that contain a root.
 func (d *drafting) kustomized() []folder {
-	includes := map[folder][]string{} // folders and files
 	below := map[string]bool{}
-	for _, k := range d.kustomizations {
-		includes[k] = included(k)
-		for _, name := range includes[k] {
+	for k, names := range d.includes {
+		for _, name := range names {
 			below[k.repo.Name+"/"+name] = true
 		}
 	}
@@ -63,7 +61,7 @@ func (d *drafting) kustomized() []folder {
 		if below[k.repo.Name+"/"+k.dir] || d.tried[k] || d.synced(k) {
 			continue
 		}
-		reached := d.reached(k, includes, map[string]bool{})
+		reached := d.reached(k)
 		if slices.ContainsFunc(d.docs, func(doc *document) bool {
 			return d.taken[doc] && doc.from == nil && doc.repo.Name == k.repo.Name && reached[doc.file]
 		}) {
@@ -74,22 +72,26 @@ func (d *drafting) kustomized() []folder {
 	return list
 }
 
-// reached returns the files that a kustomization includes, directly or through others.
-func (d *drafting) reached(k folder, includes map[folder][]string, seen map[string]bool) map[string]bool {
-	for _, name := range includes[k] {
+// reached returns the folders and files that a kustomization includes, directly or through others.
+func (d *drafting) reached(k folder) map[string]bool {
+	if d.reach[k] == nil {
+		d.reach[k] = map[string]bool{}
+		d.reachFrom(k, d.reach[k])
+	}
+	return d.reach[k]
+}
+
+func (d *drafting) reachFrom(k folder, seen map[string]bool) {
+	for _, name := range d.includes[k] {
 		if seen[name] {
 			continue
 		}
 		seen[name] = true
 		if i := slices.IndexFunc(d.kustomizations, func(o folder) bool { return o.repo == k.repo && o.dir == name }); i >= 0 {
-			d.reached(d.kustomizations[i], includes, seen)
+			d.reachFrom(d.kustomizations[i], seen)
 		}
 	}
-	return seen
 }
-
-// included returns the local folders and files that a kustomization includes.
-func included(k folder) []string { return listed(k, "resources", "bases", "components") }
 
 // listed returns the local folders and files in fields of a kustomization.
 func listed(k folder, fields ...string) []string {
@@ -101,11 +103,9 @@ func listed(k folder, fields ...string) []string {
 	var list []string
 	for _, doc := range docs {
 		for _, field := range fields {
-			if n := strict.Get(doc, field); n != nil {
-				for _, entry := range n.Content {
-					if name := path.Join(k.dir, cmp.Or(strict.Text(entry, "path"), entry.Value)); fs.ValidPath(name) {
-						list = append(list, name)
-					}
+			for _, entry := range strict.List(doc, field) {
+				if name := path.Join(k.dir, cmp.Or(strict.Text(entry, "path"), entry.Value)); fs.ValidPath(name) {
+					list = append(list, name)
 				}
 			}
 		}
@@ -117,15 +117,14 @@ func listed(k folder, fields ...string) []string {
 func (d *drafting) synced(f folder) bool {
 	return slices.ContainsFunc(d.docs, func(doc *document) bool {
 		return !doc.folder && slices.ContainsFunc(d.applications(doc), func(app *appset.Template) bool {
-			return slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool {
-				r, ok := d.inputs().Mounted(s.RepoURL)
-				return ok && r.Dir == f.repo.Dir && s.Path != "" && path.Clean(s.Path) == f.dir && s.Directory == nil
+			return slices.ContainsFunc(d.foldersOf(app), func(s folderSource) bool {
+				return s.repo.Dir == f.repo.Dir && path.Clean(s.Path) == f.dir && s.Directory == nil
 			})
 		})
 	})
 }
 
-func (d *drafting) mentionsApplications(f folder) bool {
+func mentionsApplications(f folder) bool {
 	from := render.Source{FS: f.repo.FS, Source: appset.Source{Path: path.Join(f.dir, "templates"), Directory: &appset.Directory{}}}
 	return render.Mentions(from, argo.Group) && render.Mentions(from, "kind: Application")
 }
@@ -137,23 +136,19 @@ func (d *drafting) folderDocument(f folder) *document {
 	app.Spec.Project = "default"
 	app.Spec.Source = &appset.Source{RepoURL: f.repo.URL, Path: f.dir, TargetRevision: "HEAD"}
 	app.Spec.Destination = appset.Destination{Server: appset.InCluster, Namespace: estate.NamespaceOf(d.estate)}
-	leads := d.leadsOnly(f, app)
-	for _, name := range valueFiles(f) {
-		if leads {
-			break
+	files := valueFiles(f)
+	for leads := leadsOnly(f, app); !leads; leads = leadsOnly(f, app) {
+		if len(files) == 0 {
+			return nil
 		}
-		app.Spec.Source.Helm = &appset.Helm{ValueFiles: []string{name}}
-		leads = d.leadsOnly(f, app)
-	}
-	if !leads {
-		return nil
+		app.Spec.Source.Helm, files = &appset.Helm{ValueFiles: files[:1]}, files[1:]
 	}
 	return &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
 }
 
 // leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
-func (d *drafting) leadsOnly(f folder, app *appset.Template) bool {
-	objects, err := render.Render(render.Source{FS: f.repo.FS, Source: *app.Spec.Source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace})
+func leadsOnly(f folder, app *appset.Template) bool {
+	objects, err := folderSource{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
 	if err != nil {
 		return false
 	}

@@ -206,12 +206,12 @@ func ownAddress(dir string) string {
 	if err != nil {
 		return ""
 	}
-	d, err := scanned("", mounted, Wishes{})
+	scan, err := scanned(mounted)
 	if err != nil {
 		return ""
 	}
 	votes := map[string]int{}
-	for _, doc := range d.docs {
+	for _, doc := range scan.docs {
 		template := doc.app
 		if doc.set != nil {
 			template = &doc.set.Spec.Template
@@ -226,10 +226,14 @@ func ownAddress(dir string) string {
 			}
 		}
 	}
-	best := ""
-	for _, url := range slices.Sorted(maps.Keys(votes)) {
-		if votes[url] > votes[best] {
-			best = url
+	return most(votes, "")
+}
+
+// most returns the text that counts most, the first of them; another one if none counts more than it.
+func most(count map[string]int, best string) string {
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		if count[text] > count[best] {
+			best = text
 		}
 	}
 	return best

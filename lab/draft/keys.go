@@ -16,22 +16,26 @@ func (d *drafting) inputs() bridge.Inputs { return bridge.InputsOf(d.estate) }
 // annotations returns the keys of the annotations that templates read.
 func (d *drafting) annotations() []string {
 	var keys []string
-	for _, doc := range d.docs {
-		for _, u := range doc.uses {
-			if !u.label {
-				keys = append(keys, u.key)
-			}
+	for _, u := range d.uses() {
+		if !u.label {
+			keys = append(keys, u.key)
 		}
 	}
 	return keys
 }
 
+// uses returns the references of all documents.
+func (d *drafting) uses() []use {
+	var list []use
+	for _, doc := range d.docs {
+		list = append(list, doc.uses...)
+	}
+	return list
+}
+
 // read sets the annotations and labels that templates read and lab does not provide.
 func (d *drafting) read() {
-	var all []use
-	for _, doc := range d.docs {
-		all = append(all, doc.uses...)
-	}
+	all := d.uses()
 	for _, u := range all {
 		if u.label {
 			d.label(u)
@@ -81,11 +85,8 @@ func (d *drafting) given(key string, label bool) bool {
 func (d *drafting) everyAddon() []lab.Addon {
 	var list []lab.Addon
 	for _, doc := range d.docs {
-		if doc.set == nil {
-			continue
-		}
 		for _, label := range doc.switches() {
-			name := strings.ReplaceAll(strings.TrimPrefix(label, enable), "_", "-")
+			name, _ := addonOf(label)
 			i := slices.IndexFunc(list, func(a lab.Addon) bool { return a.Name == name })
 			if i < 0 {
 				list, i = append(list, lab.Addon{Name: name}), len(list)
@@ -109,7 +110,7 @@ func (d *drafting) provided(u use) bool {
 		}
 		for i := range d.estate.Clusters {
 			if c := &d.estate.Clusters[i]; d.hosts(c) {
-				c.Metadata = with(c.Metadata, u.key, d.registered(*c).Annotations[name].Value)
+				c.Metadata[u.key] = d.registered(*c).Annotations[name].Value
 			}
 		}
 		d.note(Key{Name: u.key, Value: name, How: Found, At: u.at})
@@ -118,29 +119,32 @@ func (d *drafting) provided(u use) bool {
 	return false
 }
 
+// ofAll returns the labels or annotations of all clusters.
+func (d *drafting) ofAll(label bool) map[string]string {
+	def := d.environment(lab.DefaultEnvironment)
+	if label {
+		return def.Labels
+	}
+	return def.Metadata
+}
+
 // give sets an annotation for all clusters, overriding lab's.
 func (d *drafting) give(u use, value string) {
-	def := d.environment(lab.DefaultEnvironment)
-	if _, has := def.Metadata[u.key]; has {
+	if _, has := d.ofAll(false)[u.key]; has {
 		return
 	}
-	def.Metadata[u.key] = value
+	d.ofAll(false)[u.key] = value
 	d.note(Key{Name: u.key, Value: value, How: Found, At: u.at})
 }
 
 // open sets an annotation or label that nothing defines to a placeholder, of the type of the first field that is not any text.
 func (d *drafting) open(u use) {
-	def := d.environment(lab.DefaultEnvironment)
-	into := def.Metadata
-	if u.label {
-		into = def.Labels
-	}
 	k := Key{Name: u.key, Label: u.label, How: Open, Type: d.typeOf(u), At: u.at}
 	if before, has := d.keys[k.id()]; has && before.Type != fill.Text || has && k.Type == fill.Text {
 		return
 	}
 	k.Value = k.Type.Placeholder(k.Name)
-	into[u.key] = k.Value
+	d.ofAll(u.label)[u.key] = k.Value
 	d.keys[k.id()] = &k
 }
 
@@ -152,11 +156,10 @@ func (d *drafting) typeOf(u use) fill.Type {
 	case u.field == "repoURL":
 		return fill.URL
 	}
-	r, mounted := d.repositoryAt(u.beside), len(u.value) > 0
-	if r == nil || !mounted {
-		return fill.Text
+	if r := d.repositoryAt(u.address); r != nil && len(u.value) > 0 {
+		return field.Value(r.FS, u.dir, u.value)
 	}
-	return field.Value(r.FS, u.dir, u.value)
+	return fill.Text
 }
 
 func (d *drafting) label(u use) {
@@ -182,7 +185,7 @@ func (d *drafting) labelSelected(u use) {
 			if values := d.fit(u); len(values) > 0 {
 				k.Value, k.How = d.choose(Choice{About: labelOf(u.key, c.Name), Of: values, At: u.at}), Found
 			}
-			c.Labels = with(c.Labels, u.key, k.Value)
+			c.Labels[u.key] = k.Value
 			d.note(k)
 		}
 	}
@@ -190,15 +193,11 @@ func (d *drafting) labelSelected(u use) {
 
 // repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.
 func (d *drafting) repositoryBeside(u use) *lab.Repository {
-	if r := d.repositoryAt(u.beside); r != nil {
-		return r
+	r := d.repositoryAt(u.address)
+	if stem, is := strings.CutSuffix(u.key, "revision"); r == nil && is && !d.answer.lost[stem+"url"] {
+		r, _ = d.inputs().Mounted(d.answer.values[stem+"url"])
 	}
-	if stem, is := strings.CutSuffix(u.key, "revision"); is && !d.answer.lost[stem+"url"] {
-		if r, ok := d.inputs().Mounted(d.answer.values[stem+"url"]); ok {
-			return r
-		}
-	}
-	return nil
+	return r
 }
 
 // reference matches a reference to an annotation, in Go and plain templates.

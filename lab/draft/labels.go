@@ -15,8 +15,8 @@ import (
 	"homelab/lab/argo"
 )
 
-// asked is a label that a generator selects clusters by.
-type asked struct {
+// selection is a label that a generator selects clusters by.
+type selection struct {
 	key, value string // empty for any value
 	at         lab.Position
 	selector   int      // those of one selector are selected together
@@ -24,26 +24,23 @@ type asked struct {
 }
 
 // selectors returns the labels in the ApplicationSets' selectors, in the order of the files.
-func (d *drafting) selectors() []asked {
-	var list []asked
+func (d *drafting) selectors() []selection {
+	var list []selection
 	selector, w := 0, d.world()
 	for _, doc := range d.docs {
-		if doc.set == nil {
-			continue
-		}
-		for _, s := range d.set(doc, w).selectors {
+		for _, s := range d.expand(doc, w).selectors {
 			selector++
 			for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
-				list = append(list, asked{key: key, value: s.MatchLabels[key], at: doc.at, selector: selector})
+				list = append(list, selection{key: key, value: s.MatchLabels[key], at: doc.at, selector: selector})
 			}
 			for _, e := range s.MatchExpressions {
 				switch {
 				case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
 					for _, v := range e.Values {
-						list = append(list, asked{key: e.Key, value: v, at: doc.at, selector: selector, others: e.Values})
+						list = append(list, selection{key: e.Key, value: v, at: doc.at, selector: selector, others: e.Values})
 					}
 				case e.Operator == metav1.LabelSelectorOpExists:
-					list = append(list, asked{key: e.Key, at: doc.at, selector: selector})
+					list = append(list, selection{key: e.Key, at: doc.at, selector: selector})
 				}
 			}
 		}
@@ -52,7 +49,7 @@ func (d *drafting) selectors() []asked {
 }
 
 // concrete reports whether a label's value is known.
-func (s asked) concrete() bool { return s.value != "" && !strings.Contains(s.value, "{{") }
+func (s selection) concrete() bool { return s.value != "" && !strings.Contains(s.value, "{{") }
 
 // stageValue matches usual values of labels that are environments.
 var stageValue = regexp.MustCompile(`(?i)^(dev|development|sandbox|test|testing|qa|stag|staging|stg|uat|pre-?prod|prod|production|prd)$`)
@@ -64,7 +61,7 @@ func namesEnvironment(key string) bool {
 }
 
 // environmentKeys returns the keys of labels that are environments, by their names, or else by their values.
-func environmentKeys(list []asked) map[string]bool {
+func environmentKeys(list []selection) map[string]bool {
 	keys, others := map[string]bool{}, map[string]bool{}
 	for _, s := range list {
 		if namesEnvironment(s.key) {
@@ -93,7 +90,7 @@ func environmentName(value string) string {
 func (d *drafting) environmentNames() []string {
 	hub := &d.estate.Clusters[0]
 	var names, values []string
-	var first asked
+	var first selection
 	list := d.selectors()
 	keys := environmentKeys(list)
 	for _, s := range list {
@@ -122,7 +119,6 @@ func (d *drafting) environmentNames() []string {
 
 // selected sets the labels that generators select by, and reports those that no cluster has.
 func (d *drafting) selected() {
-	d.Without = slices.Clone(d.unnamed)
 	own, list := d.registered(d.estate.Clusters[0]), d.selectors()
 	environments, done := environmentKeys(list), map[string]bool{}
 	for _, s := range list {
@@ -148,11 +144,11 @@ func (d *drafting) selected() {
 		done[s.key] = true
 		d.spread(s, list, environments)
 	}
-	d.beside(list)
+	d.labelHub(list)
 }
 
-// beside sets the labels of the hub that a generator selects by together with one that means the hub.
-func (d *drafting) beside(list []asked) {
+// labelHub sets the labels of the hub that a generator selects by together with one that means the hub.
+func (d *drafting) labelHub(list []selection) {
 	hub := &d.estate.Clusters[0]
 	for _, s := range list {
 		if !control.MatchString(s.value) || hub.Labels[s.key] != s.value {
@@ -168,16 +164,15 @@ func (d *drafting) beside(list []asked) {
 }
 
 // spread sets a label to the values that generators select, each on the clusters that it suits best.
-func (d *drafting) spread(first asked, list []asked, environments map[string]bool) {
+func (d *drafting) spread(first selection, list []selection, environments map[string]bool) {
 	var values []string
 	for _, s := range list {
 		if s.key == first.key && s.concrete() && !slices.Contains(values, s.value) {
 			values = append(values, s.value)
 		}
 	}
-	how := Found
 	if len(values) == 0 {
-		values, how = []string{"true"}, Found
+		values = []string{"true"}
 	}
 	used := map[string]bool{}
 	for i := range d.estate.Clusters {
@@ -195,7 +190,7 @@ func (d *drafting) spread(first asked, list []asked, environments map[string]boo
 			c.Labels[first.key], used[best] = best, true
 		}
 	}
-	d.note(Key{Name: first.key, Label: true, Value: strings.Join(slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !used[v] }), ", "), How: how, At: first.at})
+	d.note(Key{Name: first.key, Label: true, Value: strings.Join(slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !used[v] }), ", "), How: Found, At: first.at})
 	reported := map[string]bool{}
 	for _, s := range list {
 		if s.key != first.key || !s.concrete() || used[s.value] || slices.ContainsFunc(s.others, func(v string) bool { return used[v] }) {
@@ -227,7 +222,7 @@ func highest(values []string, score func(string) int) []string {
 }
 
 // suits returns how well a label's value suits a cluster: by its name, by what is selected together with it, and for not being used.
-func suits(c *lab.Cluster, key, value string, list []asked, environments map[string]bool, used map[string]bool) int {
+func suits(c *lab.Cluster, key, value string, list []selection, environments map[string]bool, used map[string]bool) int {
 	score := 0
 	if hasWords(c.Name, value) {
 		score += 20

@@ -59,7 +59,7 @@ func (d *drafting) lack(l *lacks, roots []fluxroot.Root) {
 	for name := range found {
 		for i := range d.estate.Clusters {
 			if c := &d.estate.Clusters[i]; c.Metadata[name] == "" && slices.ContainsFunc(roots, func(r fluxroot.Root) bool { return r.Cluster == c.Name }) {
-				c.Metadata = with(c.Metadata, name, c.Name)
+				c.Metadata[name] = c.Name
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func (d *drafting) differing(s *seed) {
 		}
 		for i := range d.estate.Clusters {
 			if c := &d.estate.Clusters[i]; of[c.Name] != "" {
-				c.Metadata = with(c.Metadata, name, of[c.Name])
+				c.Metadata[name] = of[c.Name]
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (d *drafting) differing(s *seed) {
 
 func (d *drafting) adapt(l *lacks, r *fluxroot.Root) fluxset.Expansion {
 	r.Adaptation = fluxset.Adaptation{}
-	x := d.expand(*r, l)
+	x := d.expandRoot(*r, l)
 	for _, root := range x.Roots {
 		if root.Name != r.Name {
 			continue
@@ -117,7 +117,7 @@ func (d *drafting) adapt(l *lacks, r *fluxroot.Root) fluxset.Expansion {
 	if len(r.Adaptation.Patches) == 0 {
 		return x
 	}
-	return d.expand(*r, l)
+	return d.expandRoot(*r, l)
 }
 
 // components enables additional controllers that an application needs.
@@ -183,14 +183,6 @@ func used(app fluxset.Application) map[namespace]lab.Position {
 	return uses
 }
 
-func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
-}
-
 // decryption matches keys of Secrets that kustomize-controller parses, in ImportKeys of internal/decryptor. One that is invalid fails every Kustomization with the
 // Secret in spec.decryption, even if it has nothing to decrypt.
 var decryption = regexp.MustCompile(`\.(agekey|asc)$|^sops\.(aws-kms|azure-kv|gcp-kms)$`)
@@ -204,7 +196,7 @@ func (l *lacks) encrypted(o render.Document) {
 	at := lab.Position{File: o.File, Line: o.Line}
 	i := slices.IndexFunc(l.seeds, func(s *seed) bool { return s.kind == kind && s.namespace == in && s.name == name })
 	if i < 0 {
-		l.seeds = append(l.seeds, &seed{kind: kind, namespace: in, name: name, at: at})
+		l.seeds = append(l.seeds, &seed{kind: kind, namespace: in, name: name, at: at, found: map[string]map[string]string{}})
 		i = len(l.seeds) - 1
 	}
 	l.seeds[i].of = strict.Text(o.Node, "type")
@@ -218,37 +210,32 @@ func (l *lacks) encrypted(o render.Document) {
 // paths sets the cluster's variables in paths of Kustomizations to existing folders, preferably named after the cluster or
 // its environment.
 func (d *drafting) paths(r *fluxroot.Root, app fluxset.Application, found map[string]bool) {
-	for i := range d.estate.Clusters {
-		c := &d.estate.Clusters[i]
-		if c.Name != r.Cluster {
+	c := &d.estate.Clusters[slices.IndexFunc(d.estate.Clusters, func(c lab.Cluster) bool { return c.Name == r.Cluster })]
+	for _, u := range app.Unset {
+		before, after, _ := strings.Cut(u.Text, "${"+u.Name+"}")
+		if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || !slices.Equal(u.Field, []string{"spec", "path"}) || strings.Contains(before+after, "${") {
 			continue
 		}
-		for _, u := range app.Unset {
-			before, after, _ := strings.Cut(u.Text, "${"+u.Name+"}")
-			if _, has := c.Metadata[u.Name]; has || u.Kind != "Kustomization" || !slices.Equal(u.Field, []string{"spec", "path"}) || strings.Contains(before+after, "${") {
-				continue
+		dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
+		entries, _ := fs.ReadDir(r.Tree.FS, cmp.Or(dir, "."))
+		var fit []string
+		for _, e := range entries {
+			value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
+			info, err := fs.Stat(r.Tree.FS, path.Join(dir, e.Name(), after))
+			if fits && err == nil && info.IsDir() {
+				fit = append(fit, value)
 			}
-			dir := path.Clean(strings.TrimPrefix(path.Join("/", path.Dir(before+"x")), "/"))
-			entries, _ := fs.ReadDir(r.Tree.FS, cmp.Or(dir, "."))
-			var fit []string
-			for _, e := range entries {
-				value, fits := strings.CutPrefix(e.Name(), strings.TrimSuffix(path.Base(before+"x"), "x"))
-				info, err := fs.Stat(r.Tree.FS, path.Join(dir, e.Name(), after))
-				if fits && err == nil && info.IsDir() {
-					fit = append(fit, value)
-				}
-			}
-			if len(fit) > 0 {
-				best := d.choose(Choice{About: "annotation " + u.Name + " of cluster " + c.Name, At: u.At, Of: highest(fit, func(value string) int { return rankOf(value, r.Cluster) })})
-				c.Metadata, found[u.Name] = with(c.Metadata, u.Name, best), true
-				d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
-			}
+		}
+		if len(fit) > 0 {
+			best := d.choose(Choice{About: "annotation " + u.Name + " of cluster " + c.Name, At: u.At, Of: highest(fit, func(value string) int { return closeness(value, r.Cluster) })})
+			c.Metadata[u.Name], found[u.Name] = best, true
+			d.note(Key{Name: u.Name, Value: best, How: Found, At: u.At})
 		}
 	}
 }
 
-// rankOf returns how well a folder's name matches a cluster.
-func rankOf(folder, cluster string) int {
+// closeness returns how well a folder's name matches a cluster.
+func closeness(folder, cluster string) int {
 	switch stage := stageOf(cluster); {
 	case folder == cluster:
 		return 3

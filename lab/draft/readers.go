@@ -29,9 +29,9 @@ func (doc *document) readers() []reader {
 	var list []reader
 	var walk func(n *yaml.Node, refs map[string]string)
 	walk = func(n *yaml.Node, refs map[string]string) {
-		if sources := strict.Get(n, "sources"); sources != nil {
+		if sources := strict.List(n, "sources"); len(sources) > 0 {
 			refs = map[string]string{}
-			for _, s := range sources.Content {
+			for _, s := range sources {
 				refs["$"+strict.Text(s, "ref")] = strict.Text(s, "repoURL")
 			}
 		}
@@ -49,35 +49,29 @@ func (doc *document) readers() []reader {
 // readersAt returns what a source or a Git generator reads. Refs are the addresses of named sources.
 func (doc *document) readersAt(n *yaml.Node, address string, refs map[string]string) []reader {
 	var list []reader
-	add := func(address, text string, at *yaml.Node, must, generated bool) {
-		if at != nil && text != "" {
+	add := func(address, text string, must, generated bool) {
+		if text != "" {
 			list = append(list, reader{address: address, text: text, must: must, generated: generated, doc: doc})
 		}
 	}
 	dir := strict.Text(n, "path")
 	if strict.Get(n, "chart") == nil {
-		add(address, dir, strict.Get(n, "path"), true, false)
+		add(address, dir, true, false)
 	}
-	for _, field := range []string{"directories", "files"} {
-		if paths := strict.Get(n, field); paths != nil {
-			for _, p := range paths.Content {
-				if strict.Text(p, "exclude") != "true" {
-					add(address, strict.Text(p, "path"), strict.Get(p, "path"), true, true)
-				}
-			}
+	for _, p := range slices.Concat(strict.List(n, "directories"), strict.List(n, "files")) {
+		if strict.Text(p, "exclude") != "true" {
+			add(address, strict.Text(p, "path"), true, true)
 		}
 	}
-	if files := strict.Get(n, "helm", "valueFiles"); files != nil {
-		for _, f := range files.Content {
-			ref, rest, _ := strings.Cut(f.Value, "/")
-			switch {
-			case strings.HasPrefix(ref, "$"):
-				add(refs[ref], rest, f, false, false)
-			case strings.HasPrefix(f.Value, "/"):
-				add(address, f.Value[1:], f, false, false)
-			case dir != "":
-				add(address, dir+"/"+f.Value, f, false, false)
-			}
+	for _, f := range strict.List(n, "helm", "valueFiles") {
+		ref, rest, _ := strings.Cut(f.Value, "/")
+		switch {
+		case strings.HasPrefix(ref, "$"):
+			add(refs[ref], rest, false, false)
+		case strings.HasPrefix(f.Value, "/"):
+			add(address, f.Value[1:], false, false)
+		case dir != "":
+			add(address, dir+"/"+f.Value, false, false)
 		}
 	}
 	return list
@@ -138,11 +132,7 @@ func matches(name string, segs []segment, known map[string]string, yield func(ma
 		case len(rest) > 0 && rest[0].key != "" && i > 0 && name[i-1] != '/':
 			continue
 		}
-		more := map[string]string{s.key: name[:i]}
-		for k, v := range known {
-			more[k] = v
-		}
-		matches(name[i:], rest, more, yield)
+		matches(name[i:], rest, joined(known, map[string]string{s.key: name[:i]}), yield)
 	}
 }
 

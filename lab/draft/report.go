@@ -15,58 +15,39 @@ const ReportFile = "init.md"
 func (d *Draft) Report() string {
 	var b strings.Builder
 	b.WriteString("# What lab init found\n\nPaths are relative to this folder. `lab fill` lists what is open and sets it; nothing reads this file.\n")
-	section := func(title string, head []string, rows [][]string) {
-		if len(rows) == 0 {
-			return
+	open := func(k Key) bool { return k.How == Open }
+	key := func(k Key) []string { return []string{k.Kind() + " " + k.Name, code(k.Value), k.At.String()} }
+	section(&b, "Open", "key | placeholder | read by", slices.DeleteFunc(slices.Clone(d.Keys), func(k Key) bool { return !open(k) }), key)
+	section(&b, "Choices", "of | taken | among | read by", d.Choices, func(c Choice) []string {
+		return []string{c.About, c.Took, strings.Join(c.Of, ", "), c.At.String()}
+	})
+	section(&b, "Left out", "why | where", d.Left(), func(l Left) []string { return []string{l.Why, l.At.String()} })
+	section(&b, "Addons", "addon |  | selected by", d.Addons, func(a Switch) []string {
+		if a.On {
+			return []string{a.Addon, "on", a.At.String()}
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n| %s |\n|%s\n", title, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-		for _, row := range rows {
-			for i := range row {
-				row[i] = strings.ReplaceAll(strings.ReplaceAll(row[i], "|", `\|`), "\n", " ")
-			}
-			b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-		}
-	}
-	var repositories, clusters, roots, open, found, addons, choices, left [][]string
-	for _, r := range d.Repositories {
-		repositories = append(repositories, []string{r.URL, r.Dir, r.Branch})
-	}
-	for _, name := range d.Clusters {
-		clusters = append(clusters, []string{name, lab.ClusterFile(name)})
-	}
-	for _, at := range d.Roots {
-		roots = append(roots, []string{at.String()})
-	}
-	for _, k := range d.Keys {
-		row := []string{k.Kind() + " " + k.Name, code(k.Value), k.At.String()}
-		if k.How == Open {
-			open = append(open, row)
-		} else {
-			found = append(found, row)
-		}
-	}
-	for _, a := range d.Addons {
-		state := "on"
-		if !a.On {
-			state = "off: " + a.Why
-		}
-		addons = append(addons, []string{a.Addon, state, a.At.String()})
-	}
-	for _, c := range d.Choices {
-		choices = append(choices, []string{c.About, c.Took, strings.Join(c.Of, ", "), c.At.String()})
-	}
-	for _, l := range d.Left() {
-		left = append(left, []string{l.Why, l.At.String()})
-	}
-	section("Open", []string{"key", "placeholder", "read by"}, open)
-	section("Choices", []string{"of", "taken", "among", "read by"}, choices)
-	section("Left out", []string{"why", "where"}, left)
-	section("Addons", []string{"addon", "", "selected by"}, addons)
-	section("Roots", []string{"where"}, roots)
-	section("Found", []string{"key", "value", "read by"}, found)
-	section("Clusters", []string{"cluster", "file"}, clusters)
-	section("Repositories", []string{"address", "folder", "branch"}, repositories)
+		return []string{a.Addon, "off: " + a.Why, a.At.String()}
+	})
+	section(&b, "Roots", "where", d.Roots, func(at lab.Position) []string { return []string{at.String()} })
+	section(&b, "Found", "key | value | read by", slices.DeleteFunc(slices.Clone(d.Keys), open), key)
+	section(&b, "Clusters", "cluster | file", d.Clusters, func(name string) []string { return []string{name, lab.ClusterFile(name)} })
+	section(&b, "Repositories", "address | folder | branch", d.Repositories, func(r lab.Repository) []string { return []string{r.URL, r.Dir, r.Branch} })
 	return b.String()
+}
+
+// section writes a table, unless it is empty.
+func section[T any](b *strings.Builder, title, head string, list []T, row func(T) []string) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n| %s |\n|%s\n", title, head, strings.Repeat("---|", strings.Count(head, "|")+1))
+	for _, of := range list {
+		cells := row(of)
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(strings.ReplaceAll(cells[i], "|", `\|`), "\n", " ")
+		}
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
 }
 
 func code(text string) string {

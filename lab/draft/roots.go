@@ -13,10 +13,18 @@ import (
 	"homelab/lab/render"
 )
 
+// graph is how documents lead to one another.
+type graph struct {
+	taken   map[*document]bool // by the root
+	own     map[*document]bool // those that sync themselves: roots as they are
+	leading bool               // a root leads to others
+	doubled []Left             // roots that create what another does
+}
+
 // roots finds the documents that lead to others, and those that none leads to. If none leads anywhere, all are roots. Of several that create the same, as there is one
 // for each Argo CD, only the first is.
 func (d *drafting) roots() {
-	d.taken, d.own, d.leading, d.Roots, d.Beside, d.doubled = map[*document]bool{}, map[*document]bool{}, false, nil, nil, nil
+	d.graph, d.Roots, d.Beside = graph{taken: map[*document]bool{}, own: map[*document]bool{}}, nil, nil
 	d.Choices = slices.DeleteFunc(d.Choices, func(c Choice) bool { return c.About == rootChoice })
 	leads := map[*document][]*document{}
 	below := map[*document]bool{}
@@ -138,21 +146,17 @@ func (d *drafting) deploys(docs []*document) []string {
 	for _, doc := range docs {
 		for _, app := range d.applications(doc) {
 			to := app.Spec.Destination
-			for _, s := range app.Spec.All() {
-				r, mounted := d.inputs().Mounted(s.RepoURL)
-				if s.Path == "" || s.Chart != "" || !mounted {
-					continue
-				}
+			for _, s := range d.foldersOf(app) {
 				named := ""
 				if k := s.Kustomize; k != nil {
 					named = k.NamePrefix + " " + k.NameSuffix
-				} else if render.TypeOf(r.FS, s) == render.Helm {
+				} else if render.TypeOf(s.repo.FS, s.Source) == render.Helm {
 					named = app.Metadata.Name
 					if s.Helm != nil {
 						named = cmp.Or(s.Helm.ReleaseName, named)
 					}
 				}
-				list = append(list, strings.Join([]string{r.Dir, path.Clean(s.Path), to.Server, to.Name, to.Namespace, named}, " "))
+				list = append(list, strings.Join([]string{s.repo.Dir, path.Clean(s.Path), to.Server, to.Name, to.Namespace, named}, " "))
 			}
 		}
 	}
@@ -178,14 +182,10 @@ func (d *drafting) below(app *appset.Template) []*document {
 		return nil
 	}
 	var list []*document
-	for _, source := range app.Spec.All() {
-		r, ok := d.inputs().Mounted(source.RepoURL)
-		if !ok || source.Chart != "" || source.Path == "" {
-			continue
-		}
-		kustomized := d.includedIn(r, source)
+	for _, source := range d.foldersOf(app) {
+		kustomized := d.includedIn(source)
 		for _, to := range d.docs {
-			if to.from == nil && to.repo.Dir == r.Dir && takes(source, to.file) && (kustomized == nil || kustomized[to.file]) {
+			if to.from == nil && to.repo.Dir == source.repo.Dir && takes(source.Source, to.file) && (kustomized == nil || kustomized[to.file]) {
 				list = append(list, to)
 			}
 		}
@@ -194,23 +194,12 @@ func (d *drafting) below(app *appset.Template) []*document {
 }
 
 // includedIn returns the files that the kustomization of a source includes, or nil if it has none.
-func (d *drafting) includedIn(r *lab.Repository, source appset.Source) map[string]bool {
-	i := slices.IndexFunc(d.kustomizations, func(k folder) bool { return k.repo.Dir == r.Dir && k.dir == path.Clean(source.Path) })
+func (d *drafting) includedIn(source folderSource) map[string]bool {
+	i := slices.IndexFunc(d.kustomizations, func(k folder) bool { return k.repo.Dir == source.repo.Dir && k.dir == path.Clean(source.Path) })
 	if i < 0 || source.Directory != nil || source.Helm != nil {
 		return nil
 	}
-	k := d.kustomizations[i]
-	if d.includes[k] == nil {
-		all := map[folder][]string{}
-		for _, other := range d.kustomizations {
-			if other.repo == k.repo {
-				all[other] = included(other)
-			}
-		}
-		d.includes[k] = map[string]bool{}
-		d.reached(k, all, d.includes[k])
-	}
-	return d.includes[k]
+	return d.reached(d.kustomizations[i])
 }
 
 // leadsOn reports whether an Application syncs documents, or may generate some, on the hub.
@@ -238,15 +227,11 @@ func (d *drafting) missingProjects() []string {
 		}
 	}
 	for _, doc := range d.docs {
-		if doc.app != nil {
-			want(doc.app.Spec.Project)
-			continue
+		if doc.set != nil {
+			want(doc.set.Spec.Template.Spec.Project)
 		}
-		want(doc.set.Spec.Template.Spec.Project)
-		if x, err := doc.set.Expand(d.world()); err == nil {
-			for _, app := range x.Applications {
-				want(app.Spec.Project)
-			}
+		for _, app := range d.applications(doc) {
+			want(app.Spec.Project)
 		}
 	}
 	return slices.Sorted(maps.Keys(missing))

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,6 +16,8 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/draft/field"
+	"homelab/lab/draft/fluxroot"
 	"homelab/lab/draft/terraform"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -36,7 +39,7 @@ type document struct {
 
 // title identifies the object.
 func (doc *document) title() string {
-	return strict.Text(doc.node, "kind") + " " + strict.Text(doc.node, "metadata", "name")
+	return strict.Title(doc.node)
 }
 
 // use is a reference to a label or annotation in a template.
@@ -46,7 +49,7 @@ type use struct {
 	guarded bool
 	field   string // of the text: repoURL, path, valueFiles
 	text    string
-	beside  string   // repoURL of the source or generator that it is in
+	address string   // repoURL of the source or generator that it is in
 	dir     string   // path of the source
 	value   []string // keys of the chart's value that it is
 	doc     *document
@@ -55,8 +58,8 @@ type use struct {
 
 var engineGroups = []string{argo.Group, "toolkit.fluxcd.io/", "fluxcd.controlplane.io/"}
 
-// most is the maximum number of files in a repository.
-const most = 20_000
+// mostFiles is the maximum number of files in a repository.
+const mostFiles = 20_000
 
 // mostBytes is the maximum size of a file that is read.
 const mostBytes = 10 << 20
@@ -64,8 +67,45 @@ const mostBytes = 10 << 20
 // skipped are the names of folders without manifests of the repository's own.
 var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules", "vendor"}
 
-// scan finds the documents of a repository. Invalid YAML is ignored as a template.
-func (d *drafting) scan(r *lab.Repository) error {
+// scan is what is in the files of repositories.
+type scan struct {
+	repositories           []lab.Repository
+	docs                   []*document
+	unnamed                []Left               // documents whose name is invalid, such as a placeholder
+	secrets                []target             // registered clusters
+	projects               []string             // names
+	permitted              []appset.Destination // by these
+	defined                map[string]bool      // namespaces with a manifest
+	charts, kustomizations []folder
+	includes               map[folder][]string    // local folders and files in kustomizations
+	templates              map[folder][]*document // documents in the templates of charts
+	flux                   fluxroot.Candidates
+	types                  *field.Types
+	terraform              map[string][]string // values that Terraform gives annotations
+}
+
+// scanned scans repositories, each once if it has several addresses.
+func scanned(repositories []lab.Repository) (scan, error) {
+	key := map[string]string{} // by folder: further addresses stay after the first
+	for _, r := range slices.Backward(repositories) {
+		key[r.Dir] = lab.RepositoryKey(r.URL)
+	}
+	s := scan{repositories: slices.Clone(repositories), defined: map[string]bool{}, templates: map[folder][]*document{}, includes: map[folder][]string{}, types: field.New(), terraform: map[string][]string{}}
+	slices.SortStableFunc(s.repositories, func(a, b lab.Repository) int {
+		return cmp.Or(cmp.Compare(key[a.Dir], key[b.Dir]), cmp.Compare(a.Dir, b.Dir))
+	})
+	for i := range s.repositories {
+		if r := &s.repositories[i]; i == 0 || r.Dir != s.repositories[i-1].Dir {
+			if err := s.walk(r); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// walk adds the files of a repository. Invalid YAML is ignored as a template.
+func (s *scan) walk(r *lab.Repository) error {
 	looked := 0
 	texts := map[string][]string{} // Terraform's files by folder
 	err := fs.WalkDir(r.FS, ".", func(file string, e fs.DirEntry, err error) error {
@@ -78,10 +118,11 @@ func (d *drafting) scan(r *lab.Repository) error {
 			}
 			return nil
 		case e.Type().IsRegular() && e.Name() == "Chart.yaml" && path.Base(path.Dir(path.Dir(file))) != "charts":
-			d.charts = append(d.charts, folder{r, path.Dir(file), file})
+			s.charts = append(s.charts, folder{r, path.Dir(file), file})
 			return nil
 		case e.Type().IsRegular() && slices.Contains(render.Kustomizations, e.Name()):
-			d.kustomizations = append(d.kustomizations, folder{r, path.Dir(file), file})
+			k := folder{r, path.Dir(file), file}
+			s.kustomizations, s.includes[k] = append(s.kustomizations, k), listed(k, "resources", "bases", "components")
 			return nil
 		case e.Type().IsRegular() && terraform.Is(file):
 			texts[path.Dir(file)] = append(texts[path.Dir(file)], file)
@@ -89,8 +130,8 @@ func (d *drafting) scan(r *lab.Repository) error {
 		case !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
 			return nil
 		}
-		if looked++; looked > most {
-			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, most), Cure: "name the folder in it that contains the ApplicationSets"}
+		if looked++; looked > mostFiles {
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "too_large", Message: fmt.Sprintf("%s has more than %d manifests", r.Dir, mostFiles), Cure: "name the folder in it that contains the ApplicationSets"}
 		}
 		info, err := e.Info()
 		if err != nil || info.Size() > mostBytes {
@@ -101,43 +142,42 @@ func (d *drafting) scan(r *lab.Repository) error {
 			return fmt.Errorf("%s: %w", path.Join(r.Dir, file), err)
 		}
 		if text := string(data); slices.ContainsFunc(engineGroups, func(group string) bool { return strings.Contains(text, group) }) || strings.Contains(text, "Namespace") || strings.Contains(text, "CustomResourceDefinition") {
-			d.documents(r, file, data)
+			s.documents(r, file, data)
 		}
 		return nil
 	})
 	for _, files := range texts {
 		for name, list := range terraform.Texts(r.FS, files) {
-			d.terraform[name] = append(d.terraform[name], list...)
+			s.terraform[name] = append(s.terraform[name], list...)
 		}
 	}
 	return err
 }
 
-func (d *drafting) documents(r *lab.Repository, file string, data []byte) {
+func (s *scan) documents(r *lab.Repository, file string, data []byte) {
 	docs, err := render.Parse(path.Join(r.Dir, file), data)
 	if err != nil {
 		return
 	}
 	for _, doc := range docs {
-		d.add(r, file, strict.Items(doc.Node), nil)
+		s.add(r, file, strict.Items(doc.Node), nil)
 	}
 }
 
 // add keeps documents of the engines' kinds, and the names of namespaces.
-func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
+func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *document) {
 	name := path.Join(r.Dir, file)
 	for _, n := range docs {
 		if from == nil {
-			d.flux.Add(r, file, n)
+			s.flux.Add(r, file, n)
 		}
-		if strict.Text(n, "kind") == "CustomResourceDefinition" {
-			d.types.Define(n)
-		}
-		if strict.Text(n, "kind") == "Namespace" {
-			d.defined[strict.Text(n, "metadata", "name")] = true
-		}
-		if from == nil && strict.Text(n, "kind") == "Secret" && strict.Text(n, "metadata", "labels", argo.SecretType) == argo.SecretTypeCluster {
-			d.secrets = append(d.secrets, registered(name, n))
+		switch kind := strict.Text(n, "kind"); {
+		case kind == "CustomResourceDefinition":
+			s.types.Define(n)
+		case kind == "Namespace":
+			s.defined[strict.Text(n, "metadata", "name")] = true
+		case from == nil && kind == "Secret" && strict.Text(n, "metadata", "labels", argo.SecretType) == argo.SecretTypeCluster:
+			s.secrets = append(s.secrets, registered(name, n))
 		}
 		if !strings.HasPrefix(strict.Text(n, "apiVersion"), argo.Group) {
 			continue
@@ -146,11 +186,9 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		var problems lab.Problems
 		switch strict.Text(n, "kind") {
 		case "AppProject":
-			d.projects = append(d.projects, strict.Text(n, "metadata", "name"))
-			if list := strict.Get(strict.Get(n, "spec"), "destinations"); list != nil {
-				for _, destination := range list.Content {
-					d.permitted = append(d.permitted, appset.Destination{Server: strict.Text(destination, "server"), Name: strict.Text(destination, "name")})
-				}
+			s.projects = append(s.projects, strict.Text(n, "metadata", "name"))
+			for _, destination := range strict.List(n, "spec", "destinations") {
+				s.permitted = append(s.permitted, appset.Destination{Server: strict.Text(destination, "server"), Name: strict.Text(destination, "name")})
 			}
 			continue
 		case "ApplicationSet":
@@ -166,15 +204,15 @@ func (d *drafting) add(r *lab.Repository, file string, docs []*yaml.Node, from *
 		if doc.set != nil {
 			doc.uses = usesOf(doc)
 		}
-		if i := slices.IndexFunc(d.charts, func(c folder) bool { return c.repo == r && strings.HasPrefix(file, path.Join(c.dir, "templates")+"/") }); i >= 0 && from == nil {
-			d.templates[d.charts[i]] = append(d.templates[d.charts[i]], doc)
+		if i := slices.IndexFunc(s.charts, func(c folder) bool { return c.repo == r && strings.HasPrefix(file, path.Join(c.dir, "templates")+"/") }); i >= 0 && from == nil {
+			s.templates[s.charts[i]] = append(s.templates[s.charts[i]], doc)
 			continue
 		}
 		if name := strict.Text(n, "metadata", "name"); from == nil && len(validation.IsDNS1123Subdomain(name)) > 0 { // Argo CD would sync nothing that is beside it
-			d.unnamed = append(d.unnamed, Left{At: doc.at, Why: fmt.Sprintf("its name is %q", name)})
+			s.unnamed = append(s.unnamed, Left{At: doc.at, Why: fmt.Sprintf("its name is %q", name)})
 			continue
 		}
-		d.docs = append(d.docs, doc)
+		s.docs = append(s.docs, doc)
 	}
 }
 
@@ -210,7 +248,7 @@ func usesOf(doc *document) []use {
 		switch n.Kind {
 		case yaml.MappingNode:
 			if address := strict.Text(n, "repoURL"); address != "" {
-				of.beside, of.dir = address, strict.Text(n, "path")
+				of.address, of.dir = address, strict.Text(n, "path")
 			}
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				inner := of

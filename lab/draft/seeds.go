@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
-	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -129,7 +128,7 @@ func (d *drafting) seed(out files, l *lacks, remote, addon string, root lab.Posi
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		texts = append(texts, manifest.Object("v1", "Namespace", *manifest.Of("name", name), manifest.Mapping{}))
+		texts = append(texts, manifest.Object("v1", "Namespace", manifest.Of("name", name)))
 		d.note(Key{In: strings.TrimSpace(remote + " namespace " + name), How: Found, At: l.namespaces[namespace{remote, name}]})
 	}
 	for _, s := range l.seeds {
@@ -162,8 +161,8 @@ func builtin(namespace string) bool {
 	return namespace == corev1.NamespaceDefault || namespace == flux.Namespace || strings.HasPrefix(namespace, "kube-")
 }
 
-// expand follows a root through the repositories.
-func (d *drafting) expand(r fluxroot.Root, l *lacks) fluxset.Expansion {
+// expandRoot follows a root through the repositories.
+func (d *drafting) expandRoot(r fluxroot.Root, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.Cluster)
 	in, text := d.inputs(), r.Manifest(d.estateName(), "")
 	for _, s := range l.sources {
@@ -219,7 +218,7 @@ func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application)
 		if i >= 0 {
 			s = (*list)[i]
 		} else {
-			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, remote: r.Cluster, at: r.At, bound: r.Bound}
+			s = &seed{kind: r.Kind, namespace: r.Namespace, name: r.Name, remote: r.Cluster, at: r.At, bound: r.Bound, found: map[string]map[string]string{}}
 			if c, known := d.estate.Cluster(app.Cluster); known && c.Role == lab.RoleSpoke && len(d.remotes) > 0 {
 				s.reader = c.Name
 			}
@@ -235,10 +234,10 @@ func (d *drafting) reads(list *[]*seed, cluster string, app fluxset.Application)
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Late)) {
 			s.read(fluxset.ReadKey{Name: name, At: r.At}, fill.Text)
-			if s.found == nil {
-				s.found = map[string]map[string]string{}
+			if s.found[name] == nil {
+				s.found[name] = map[string]string{}
 			}
-			s.found[name] = with(s.found[name], cluster, r.Late[name])
+			s.found[name][cluster] = r.Late[name]
 		}
 		for _, k := range r.Keys {
 			s.read(k, fill.Text)
@@ -282,27 +281,15 @@ func (d *drafting) seedText(s *seed) string {
 	if len(s.keys) == 0 {
 		d.note(Key{In: s.String(), How: Found, At: s.at})
 	}
-	meta := manifest.Mapping{}
-	meta.Add("name", s.name)
-	meta.Add("namespace", s.namespace)
-	if s.found != nil { // then it is the repositories'
+	meta := manifest.Of("name", s.name, "namespace", s.namespace)
+	if len(s.found) > 0 { // then it is the repositories'
 		meta.Add("annotations", map[string]string{kustomizev1.GroupVersion.Group + "/ssa": kustomizev1.IfNotPresentValue})
-	}
-	m := manifest.Mapping{}
-	m.Add("apiVersion", "v1")
-	m.Add("kind", s.kind)
-	m.Add("metadata", &meta)
-	if s.of != "" {
-		m.Add("type", s.of)
 	}
 	if s.variables && len(s.keys) == 0 {
 		data.Add("lab_seed", "")
 		data.Comment("without any variable, Flux would not apply defaults either")
 	}
-	if s.variables || len(s.keys) > 0 {
-		m.Add(field, &data)
-	}
-	text := manifest.Encode(&m.Node)
+	text := manifest.Object("v1", s.kind, meta, "type", s.of, field, &data)
 	if s.kind == rbacv1.ServiceAccountKind && !s.bound {
 		text += "---\n" + binding(s)
 	}
@@ -311,20 +298,39 @@ func (d *drafting) seedText(s *seed) string {
 
 // binding makes a ServiceAccount cluster-admin, as no repository limits it.
 func binding(s *seed) string {
-	subject := manifest.Mapping{}
-	subject.Add("kind", s.kind)
-	subject.Add("name", s.name)
-	subject.Add("namespace", s.namespace)
-	role := manifest.Mapping{}
-	role.Add("apiGroup", rbacv1.GroupName)
-	role.Add("kind", "ClusterRole")
-	role.Add("name", "cluster-admin")
+	role := manifest.Of("apiGroup", rbacv1.GroupName, "kind", "ClusterRole", "name", "cluster-admin")
 	role.Comment("no repository binds a role to the account")
-	m := manifest.Mapping{}
-	m.Add("apiVersion", rbacv1.SchemeGroupVersion.String())
-	m.Add("kind", "ClusterRoleBinding")
-	m.Add("metadata", &manifest.Of("name", s.namespace+"-"+s.name).Node)
-	m.Add("roleRef", &role.Node)
-	m.Add("subjects", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{&subject.Node}})
-	return manifest.Encode(&m.Node)
+	subjects := []map[string]string{{"kind": s.kind, "name": s.name, "namespace": s.namespace}}
+	return manifest.Object(rbacv1.SchemeGroupVersion.String(), "ClusterRoleBinding", manifest.Of("name", s.namespace+"-"+s.name), "roleRef", role, "subjects", subjects)
+}
+
+// byHand is a GitRepository that Kustomizations refer to and nothing creates: upstream it is created by hand, for the repository that contains them.
+type byHand struct {
+	namespace, name string
+	of              fluxroot.Root
+	at              lab.Position // of a Kustomization
+}
+
+func (s byHand) String() string { return "gitrepository " + s.namespace + "/" + s.name }
+
+func (s byHand) text() string { return s.of.Source(s.namespace, s.name) }
+
+// source adds the missing sources of an application and of its charts, if the root's repository has their folders.
+func (l *lacks) source(r fluxroot.Root, app fluxset.Application) {
+	add := func(missing, dir string, at lab.Position) {
+		of, ok := strings.CutPrefix(missing, "GitRepository ")
+		namespace, name, _ := strings.Cut(of, "/")
+		if !ok || dir == "." || name == "" || slices.ContainsFunc(l.sources, func(s byHand) bool { return s.namespace == namespace && s.name == name }) {
+			return
+		}
+		if info, err := fs.Stat(r.Tree.FS, strings.TrimPrefix(path.Join("/", dir), "/")); err == nil && info.IsDir() {
+			l.sources = append(l.sources, byHand{namespace, name, r, at})
+		}
+	}
+	add(app.Missing, app.Path, app.At)
+	for _, release := range app.Releases {
+		if release.URL == "" {
+			add(release.Source, release.Folder, release.At)
+		}
+	}
 }

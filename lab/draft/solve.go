@@ -13,50 +13,55 @@ import (
 
 // answer is a value for each of some keys: the address of a repository, or a folder in one.
 type answer struct {
-	values map[string]string
-	fits   int // readers that find what they read
-	weight int // of what they find
-
+	values    map[string]string
 	keys      []string // in the order of their first use
 	at        map[string]use
 	addresses map[string]bool
 	lost      map[string]bool // addresses of which nothing is found
 }
 
-// widest is how many answers are kept while one reader after another is considered.
+// candidate are values that may be the answer.
+type candidate struct {
+	values map[string]string
+	fits   int // readers that find what they read
+	weight int // of what they find
+}
+
+// widest is how many candidates are kept while one reader after another is considered.
 const widest = 64
 
-// answered finds the addresses and folders of repositories that annotations have, so that as many as possible of the paths in which they are exist.
-func (d *drafting) answered() answer {
+// search finds the addresses and folders of repositories that annotations have, so that as many as possible of the paths in which they are exist.
+func (d *drafting) search() {
 	d.trees = map[string]*tree{} // of the documents so far
 	of := answer{at: map[string]use{}, addresses: map[string]bool{}, lost: map[string]bool{}}
 	var list []reader
-	for _, doc := range d.docs {
-		for _, u := range doc.uses {
-			if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
-				continue
-			}
-			if _, known := of.at[u.key]; !known {
-				of.at[u.key], of.keys = u, append(of.keys, u.key)
-			}
-			of.addresses[u.key] = of.addresses[u.key] || u.field == "repoURL"
+	for _, u := range d.uses() {
+		if u.label || !slices.Contains([]string{"repoURL", "path", "valueFiles"}, u.field) {
+			continue
 		}
+		if _, known := of.at[u.key]; !known {
+			of.at[u.key], of.keys = u, append(of.keys, u.key)
+		}
+		of.addresses[u.key] = of.addresses[u.key] || u.field == "repoURL"
+	}
+	for _, doc := range d.docs {
 		if doc.set != nil {
 			list = append(list, doc.readers()...)
 		}
 	}
+	d.answer = of
 	list = distinct(list, of.keys)
-	best := d.best(of.keys, of.addresses, list)
-	of.values, of.fits, of.weight = best.values, best.fits, best.weight
+	best := d.best(list)
 	for i := range d.Choices {
 		if key, is := strings.CutPrefix(d.Choices[i].About, "annotation "); is && d.Choices[i].At.File == "" {
 			d.Choices[i].At = of.at[key].at
 		}
 	}
+	lost := map[string]bool{}
 	for key := range of.addresses {
-		of.lost[key] = of.addresses[key] && !d.finds(key, best, of.keys, list)
+		lost[key] = of.addresses[key] && !d.finds(key, best, list)
 	}
-	return of
+	d.answer.values, d.answer.lost = best.values, lost
 }
 
 // distinct returns each text at each address once, split at the references to keys.
@@ -92,17 +97,17 @@ func (d *drafting) solve() {
 	}
 }
 
-// best returns the answer with which most readers find what they read, of those the one that finds most.
-func (d *drafting) best(keys []string, addresses map[string]bool, list []reader) answer {
-	beam := []answer{{values: map[string]string{}}}
-	for _, key := range keys {
-		if !addresses[key] {
+// best returns the candidate with which most readers find what they read, of those the one that finds most.
+func (d *drafting) best(list []reader) candidate {
+	beam := []candidate{{values: map[string]string{}}}
+	for _, key := range d.answer.keys {
+		if !d.answer.addresses[key] {
 			continue
 		}
-		var more []answer
+		var more []candidate
 		for _, a := range beam {
 			for i := range d.estate.Repositories {
-				more = append(more, answer{values: joined(a.values, map[string]string{key: d.estate.Repositories[i].URL})})
+				more = append(more, candidate{values: joined(a.values, map[string]string{key: d.estate.Repositories[i].URL})})
 			}
 		}
 		beam = more[:min(len(more), widest)]
@@ -111,7 +116,7 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 	for i, r := range list {
 		more := slices.Clone(beam)
 		for _, a := range beam {
-			more = append(more, d.extended(a, r, keys)...)
+			more = append(more, d.extended(a, r)...)
 		}
 		for j := range more {
 			read := list[i : i+1]
@@ -119,40 +124,40 @@ func (d *drafting) best(keys []string, addresses map[string]bool, list []reader)
 				more[j].fits, more[j].weight, read = 0, 0, list[:i+1]
 			}
 			for _, r := range read {
-				fits, weight := d.finding(r, more[j], keys)
+				fits, weight := d.finding(r, more[j])
 				more[j].fits, more[j].weight = more[j].fits+fits, more[j].weight+weight
 			}
 		}
 		seen := map[string]bool{}
-		more = slices.DeleteFunc(more, func(a answer) bool {
+		more = slices.DeleteFunc(more, func(a candidate) bool {
 			id := strings.Join(sortedPairs(a.values), "\n")
 			twice := seen[id]
 			seen[id] = true
 			return twice
 		})
-		slices.SortStableFunc(more, func(a, b answer) int {
-			return cmp.Or(cmp.Compare(b.fits, a.fits), cmp.Compare(d.defaulted(b), d.defaulted(a)), cmp.Compare(b.weight, a.weight), cmp.Compare(d.namesake(b), d.namesake(a)),
+		slices.SortStableFunc(more, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(b.fits, a.fits), cmp.Compare(d.defaulted(b), d.defaulted(a)), cmp.Compare(b.weight, a.weight), cmp.Compare(d.namesake(b.values), d.namesake(a.values)),
 				slices.Compare(sortedPairs(a.values), sortedPairs(b.values)))
 		})
 		beam = more[:min(len(more), widest)]
 	}
-	return d.chosen(beam, keys, addresses)
+	return d.chosen(beam)
 }
 
-// chosen returns the first answer, or one that is as good but for another folder.
-func (d *drafting) chosen(beam []answer, keys []string, addresses map[string]bool) answer {
+// chosen returns the first candidate, or one that is as good but for another folder.
+func (d *drafting) chosen(beam []candidate) candidate {
 	best := beam[0]
-	for _, key := range keys {
+	for _, key := range d.answer.keys {
 		c := Choice{About: "annotation " + key, Of: []string{best.values[key]}}
 		for _, a := range beam[1:] {
 			other := joined(best.values, map[string]string{key: a.values[key]})
-			if !addresses[key] && a.fits == best.fits && a.weight == best.weight && d.defaulted(a) == d.defaulted(best) && maps.Equal(other, a.values) && a.values[key] != best.values[key] {
+			if !d.answer.addresses[key] && a.fits == best.fits && a.weight == best.weight && d.defaulted(a) == d.defaulted(best) && maps.Equal(other, a.values) && a.values[key] != best.values[key] {
 				c.Of = append(c.Of, a.values[key])
 			}
 		}
 		if _, known := best.values[key]; known && len(c.Of) > 1 {
 			took := d.choose(c)
-			best = beam[slices.IndexFunc(beam, func(a answer) bool { return maps.Equal(a.values, joined(best.values, map[string]string{key: took})) })]
+			best = beam[slices.IndexFunc(beam, func(a candidate) bool { return maps.Equal(a.values, joined(best.values, map[string]string{key: took})) })]
 		}
 	}
 	return best
@@ -189,19 +194,15 @@ func (r reader) unknowns() int {
 	return n
 }
 
-// at returns the repository that a reader reads, or nil.
-func (d *drafting) at(r reader, a answer, keys []string) *lab.Repository {
-	return d.repositoryOf(r.address, answer{values: a.values, keys: keys})
-}
-
 // repositoryAt returns the repository of an address in a template, which an annotation may contain. An unknown address is that of the only repository, if there is one.
 func (d *drafting) repositoryAt(address string) *lab.Repository {
-	return d.repositoryOf(address, d.answer)
+	return d.repositoryOf(address, d.answer.values)
 }
 
-func (d *drafting) repositoryOf(address string, a answer) *lab.Repository {
-	for _, key := range a.keys {
-		if value, known := a.values[key]; known && !a.lost[key] && strings.Contains(address, key) {
+// repositoryOf is repositoryAt with values of annotations.
+func (d *drafting) repositoryOf(address string, values map[string]string) *lab.Repository {
+	for _, key := range d.answer.keys {
+		if value, known := values[key]; known && !d.answer.lost[key] && strings.Contains(address, key) {
 			address = reference(key).ReplaceAllLiteralString(address, value)
 		}
 	}
@@ -214,9 +215,9 @@ func (d *drafting) repositoryOf(address string, a answer) *lab.Repository {
 	return nil
 }
 
-// extended returns an answer with values for the further keys of a reader.
-func (d *drafting) extended(a answer, r reader, keys []string) []answer {
-	repo, segs, part := d.at(r, a, keys), r.segs, r.part
+// extended returns candidates with values for the further keys of a reader.
+func (d *drafting) extended(a candidate, r reader) []candidate {
+	repo, segs, part := d.repositoryOf(r.address, a.values), r.segs, r.part
 	last := len(segs) - 1
 	unknown := 0
 	for _, s := range segs {
@@ -228,7 +229,7 @@ func (d *drafting) extended(a answer, r reader, keys []string) []answer {
 	if repo == nil || unknown == 0 || unknown > most {
 		return nil
 	}
-	var list []answer
+	var list []candidate
 	t, folder := d.tree(repo), segs[last].key != ""
 	for _, name := range t.names {
 		if folder && !t.holds[name] && !part || part && !t.folders[name] {
@@ -242,15 +243,15 @@ func (d *drafting) extended(a answer, r reader, keys []string) []answer {
 			spelled = ""
 		}
 		matches(spelled, segs, a.values, func(values map[string]string) {
-			list = append(list, answer{values: values})
+			list = append(list, candidate{values: values})
 		})
 	}
 	return list
 }
 
 // finding returns how well a reader finds what it reads, and the weight of that: the deepest folder with the most documents.
-func (d *drafting) finding(r reader, a answer, keys []string) (fits, weight int) {
-	repo, segs := d.at(r, a, keys), r.segs
+func (d *drafting) finding(r reader, a candidate) (fits, weight int) {
+	repo, segs := d.repositoryOf(r.address, a.values), r.segs
 	var text strings.Builder
 	for _, s := range segs {
 		value, known := a.values[s.key]
@@ -283,27 +284,27 @@ func (d *drafting) finding(r reader, a answer, keys []string) (fits, weight int)
 }
 
 // finds reports whether the repository of an annotation has any of what is read there. Without a reader that says, it is the only one, or the one that it is named after.
-func (d *drafting) finds(key string, a answer, keys []string, list []reader) bool {
+func (d *drafting) finds(key string, a candidate, list []reader) bool {
 	says := false
 	for _, r := range list {
 		if !reference(key).MatchString(r.address) || len(r.segs) == 0 || !r.must {
 			continue
 		}
 		says = true
-		if fits, _ := d.finding(r, a, keys); fits > 0 {
+		if fits, _ := d.finding(r, a); fits > 0 {
 			return true
 		}
 	}
-	return !says && (len(d.estate.Repositories) == 1 || d.namesake(answer{values: map[string]string{key: a.values[key]}}) > 0)
+	return !says && (len(d.estate.Repositories) == 1 || d.namesake(map[string]string{key: a.values[key]}) > 0)
 }
 
 // firstWord matches the first word of a key such as addons_repo_url, addons-repo-url and addonsRepoURL.
 var firstWord = regexp.MustCompile(`^[A-Z]?[a-z0-9]*`)
 
 // namesake counts the keys that are named like the repository that they have, "addons_repo_url".
-func (d *drafting) namesake(a answer) int {
+func (d *drafting) namesake(values map[string]string) int {
 	n := 0
-	for key, value := range a.values {
+	for key, value := range values {
 		stem := strings.TrimSuffix(strings.ToLower(firstWord.FindString(path.Base(key))), "s")
 		if r, mounted := d.inputs().Mounted(value); mounted && stem != "" && strings.Contains(r.Name, stem) {
 			n++
@@ -313,7 +314,7 @@ func (d *drafting) namesake(a answer) int {
 }
 
 // defaulted counts the keys with the value that Terraform gives them in the repositories.
-func (d *drafting) defaulted(a answer) int {
+func (d *drafting) defaulted(a candidate) int {
 	n := 0
 	for key, value := range a.values {
 		if slices.Contains(d.terraform[key], value) {

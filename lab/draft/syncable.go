@@ -52,11 +52,7 @@ func child(of *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	n := strict.Get(of, key)
 	if n == nil || n.Kind != kind {
 		n = &yaml.Node{Kind: kind}
-		if i := slices.IndexFunc(of.Content, func(c *yaml.Node) bool { return c.Value == key }); i >= 0 && i%2 == 0 {
-			of.Content[i+1] = n
-		} else {
-			of.Content = append(of.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, n)
-		}
+		strict.Set(of, key, n)
 	}
 	return n
 }
@@ -70,25 +66,16 @@ type exclusions struct {
 
 func (d *drafting) exclusions(doc *document) exclusions {
 	var x exclusions
-	if doc.app.Spec.Source == nil {
+	sources := d.foldersOf(doc.app)
+	if doc.app.Spec.Source == nil || len(sources) == 0 {
 		return x
 	}
-	source := *doc.app.Spec.Source
-	r, mounted := d.inputs().Mounted(source.RepoURL)
-	if !mounted || source.Chart != "" || source.Path == "" {
-		return x
-	}
-	at, err := r.Of(source.TargetRevision)
-	if err != nil {
-		return x
-	}
-	is := render.TypeOf(at.FS, source)
+	source := sources[0]
+	at, is := source.at(), source.rendersTo()
 	if is != render.Kustomize && is != render.Plain {
 		return x
 	}
-	objects, err := render.Render(render.Source{
-		FS: at.FS, Source: source, Application: doc.app.Metadata.Name, Project: doc.app.Spec.Project, Namespace: doc.app.Spec.Destination.Namespace, Ref: d.ref(doc.app),
-	})
+	objects, err := source.render()
 	if err != nil {
 		return x
 	}
@@ -157,9 +144,7 @@ func without(o *yaml.Node, name, why string) *yaml.Node {
 	if name != "" {
 		target.Add("name", regexp.QuoteMeta(name))
 	}
-	m := manifest.Mapping{}
-	m.Add("target", &target)
-	m.Add("patch", fluxset.Deleted)
+	m := manifest.Of("target", &target, "patch", fluxset.Deleted)
 	m.Node.HeadComment = why
 	return &m.Node
 }

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/url"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/estate"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -52,12 +54,9 @@ func registered(file string, n *yaml.Node) target {
 		}
 		return string(text)
 	}
-	t.name, t.server = clusterName(data("name")), data("server")
-	if t.name == "" {
-		t.name = clusterName(strict.Text(n, "metadata", "name"))
-	}
+	t.name, t.server = cmp.Or(clusterName(data("name")), clusterName(strict.Text(n, "metadata", "name"))), data("server")
 	for field, into := range map[string]map[string]string{"labels": t.labels, "annotations": t.metadata} {
-		for key, value := range pairs(n, "metadata", field) {
+		for key, value := range strict.Texts(n, "metadata", field) {
 			foreign := strings.Contains(key, argo.Prefix) || strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "app.kubernetes.io/")
 			if !foreign && !strings.Contains(value, "{{") {
 				into[key] = value
@@ -65,20 +64,6 @@ func registered(file string, n *yaml.Node) target {
 		}
 	}
 	return t
-}
-
-// pairs returns the entries of a mapping of strings.
-func pairs(n *yaml.Node, keys ...string) map[string]string {
-	for _, key := range keys {
-		n = strict.Get(n, key)
-	}
-	list := map[string]string{}
-	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if v := n.Content[i+1]; v.Kind == yaml.ScalarNode {
-			list[n.Content[i].Value] = v.Value
-		}
-	}
-	return list
 }
 
 // unfit matches characters not used in clusters' names.
@@ -94,12 +79,14 @@ func clusterName(name string) string {
 func (d *drafting) targets() []target {
 	var list []target
 	hub := &d.estate.Clusters[0]
+	known := func(name string) bool {
+		return slices.ContainsFunc(list, func(o target) bool { return o.name == name })
+	}
 	for _, t := range d.secrets {
-		known := slices.ContainsFunc(list, func(o target) bool { return o.name == t.name })
 		switch {
-		case t.name == "" || known:
+		case t.name == "" || known(t.name):
 		case t.hub():
-			d.lay(hub, t)
+			d.adopt(hub, t)
 		default:
 			list = append(list, t)
 		}
@@ -119,9 +106,7 @@ func (d *drafting) targets() []target {
 					list = append(list, target{name: d.nameOf(to.Server, list), server: to.Server})
 				}
 			}
-			t := target{name: to.Name}
-			known := slices.ContainsFunc(list, func(o target) bool { return o.name == t.name })
-			if t.name != "" && !known && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
+			if t := (target{name: to.Name}); t.name != "" && !known(t.name) && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
 				list = append(list, t)
 			}
 		}
@@ -134,8 +119,8 @@ func (d *drafting) targets() []target {
 	if len(d.secrets) > 0 || slices.ContainsFunc(list, func(t target) bool { return t.server != "" }) {
 		return list
 	}
-	for _, name := range d.named() {
-		if t := (target{name: name}); !t.hub() && name != hub.Name && !slices.ContainsFunc(list, func(o target) bool { return o.name == name }) {
+	for _, name := range d.clusterFolders() {
+		if t := (target{name: name}); !t.hub() && name != hub.Name && !known(name) {
 			list = append(list, t)
 		}
 	}
@@ -161,10 +146,7 @@ func (d *drafting) destinations(doc *document) []appset.Destination {
 		return []appset.Destination{doc.app.Spec.Destination}
 	}
 	list := []appset.Destination{doc.set.Spec.Template.Spec.Destination}
-	x, err := doc.set.Expand(d.world())
-	if err != nil {
-		return list
-	}
+	x := d.expand(doc, d.world())
 	if len(doc.set.Selectors()) == 0 && len(x.Applications)+len(x.Invalid) > 0 { // independent of clusters
 		list = nil
 	}
@@ -203,23 +185,18 @@ func (d *drafting) nameOf(server string, taken []target) string {
 }
 
 func (d *drafting) spoke(t target, environment string) {
-	c := lab.Cluster{
-		Name: t.name, Role: lab.RoleSpoke, Environment: environment, Provider: lab.ProviderKind, ControlPlanes: 1, Server: t.server,
-		Addons: map[string]bool{}, Labels: map[string]string{}, Metadata: map[string]string{},
-	}
+	c := newCluster(t.name, lab.RoleSpoke)
+	c.Environment, c.Server = environment, t.server
 	for _, k := range t.secrets {
 		c.KubeconfigSecrets = append(c.KubeconfigSecrets, k.KubeconfigSecret)
 		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Found, At: k.At})
 	}
-	d.lay(&c, t)
+	d.adopt(&c, t)
 	d.estate.Clusters = append(d.estate.Clusters, c)
 }
 
-// lay sets the labels and annotations of a cluster's Secret, except enable labels.
-func (d *drafting) lay(c *lab.Cluster, t target) {
-	if c.Metadata == nil {
-		c.Metadata = map[string]string{}
-	}
+// adopt sets the labels and annotations of a cluster's Secret, except enable labels.
+func (d *drafting) adopt(c *lab.Cluster, t target) {
 	for key, value := range t.labels {
 		if key == "environment" || strings.HasPrefix(key, enable) || len(validation.IsQualifiedName(key)) > 0 {
 			continue
@@ -254,4 +231,45 @@ func (d *drafting) labelled(label string) bool {
 // bare reports whether a cluster has no Secret while others have.
 func (d *drafting) bare(c lab.Cluster) bool {
 	return len(d.secrets) > 0 && !slices.ContainsFunc(d.secrets, func(t target) bool { return t.name == c.Name })
+}
+
+// namespaces adds to each cluster the namespaces that Applications are in or deploy to, and the repositories do not create.
+func (d *drafting) namespaces() {
+	type place struct{ cluster, namespace string }
+	created, at := map[place]bool{}, map[place]lab.Position{}
+	var expected []place
+	w := d.world()
+	for _, doc := range d.docs {
+		expect := func(cluster, namespace string) {
+			to := place{cluster, namespace}
+			if len(validation.IsDNS1123Label(namespace)) == 0 && !d.defined[namespace] && !slices.Contains(expected, to) {
+				expected, at[to] = append(expected, to), doc.at
+			}
+		}
+		expect(d.estate.Hub().Name, strict.Text(doc.node, "metadata", "namespace"))
+		for _, app := range d.applications(doc) {
+			cluster, err := w.Destination(app.Spec.Destination)
+			switch to := app.Spec.Destination.Namespace; {
+			case err != nil:
+			case app.Spec.CreatesNamespace():
+				created[place{cluster, to}] = true
+			default:
+				expect(cluster, to)
+			}
+		}
+	}
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		present := estate.Namespaces(d.estate, c.Name)
+		for _, to := range expected {
+			if to.cluster == c.Name && !slices.Contains(present, to.namespace) && !created[to] {
+				c.Namespaces = append(c.Namespaces, to.namespace)
+				d.note(namespaceKey(to.namespace, at[to]))
+			}
+		}
+	}
+}
+
+func namespaceKey(name string, at lab.Position) Key {
+	return Key{In: "namespace " + name, How: Found, At: at}
 }

@@ -35,23 +35,18 @@ var identities = map[string]string{cloud.AWS: "_iam_role_arn", cloud.GCP: "_serv
 
 // provide sets the cloud that has most of the keys, if any has one.
 func (d *drafting) provide(keys []string) {
-	best, most := "", 0
+	count := map[string]int{}
 	for _, provider := range []string{cloud.AWS, cloud.Azure, cloud.GCP} {
-		n := 0
 		for _, key := range keys {
 			if slices.ContainsFunc(names(key), func(name string) bool {
 				return strings.HasPrefix(name, provider+"_") || identities[provider] != "" && strings.HasSuffix(name, identities[provider])
 			}) {
-				n++
+				count[provider]++
 			}
 		}
-		if n > most {
-			best, most = provider, n
-		}
 	}
-	if def := d.environment(lab.DefaultEnvironment); best != "" && def.Cloud.Provider == "" {
-		def.Cloud.Provider = best
-	}
+	def := d.environment(lab.DefaultEnvironment)
+	def.Cloud.Provider = cmp.Or(def.Cloud.Provider, most(count, ""))
 }
 
 // seedKey is a key of a seed with the type of the field that it is for.

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/draft/manifest"
 	"homelab/lab/estate"
 	"homelab/lab/fill"
@@ -39,7 +40,9 @@ func (d *drafting) estateFiles() files {
 	}
 	for _, c := range d.estate.Clusters {
 		out[lab.ClusterFile(c.Name)] = manifest.Cluster(c, d.switched(c), manifest.Origins{
-			Label: d.registeredComment(c.Name, true), Metadata: d.registeredComment(c.Name, false), Namespace: d.namespaceComment, Secret: d.secretComment,
+			Label: d.registeredComment(c.Name, true), Metadata: d.registeredComment(c.Name, false),
+			Namespace: func(name string) string { return d.origin(namespaceKey(name, lab.Position{})) },
+			Secret:    func(k lab.KubeconfigSecret) string { return d.origin(Key{In: "secret " + k.String(), Name: k.Key}) },
 		})
 	}
 	return out
@@ -57,26 +60,21 @@ func (d *drafting) switched(c lab.Cluster) manifest.Mapping {
 	return addons
 }
 
-// secretComment returns the file and line that refers to a Secret with a kubeconfig.
-func (d *drafting) secretComment(k lab.KubeconfigSecret) string {
-	if of, ok := d.keys[(Key{In: "secret " + k.String(), Name: k.Key}).id()]; ok {
-		return Found + ": " + of.At.String()
+// origin returns where a key comes from, or "".
+func (d *drafting) origin(of Key) string {
+	switch k, ok := d.keys[of.id()]; {
+	case !ok:
+		return ""
+	case k.How == Open:
+		return fill.Comment(k.Type, k.At)
+	default:
+		return k.How + ": " + k.At.String()
 	}
-	return ""
 }
 
 // comment returns the origin of a key's value.
 func (d *drafting) comment(label bool) func(string) string {
-	return func(name string) string {
-		k, ok := d.keys[fmt.Sprint(label, name)]
-		if !ok {
-			return ""
-		}
-		if k.How == Open {
-			return fill.Comment(k.Type, k.At)
-		}
-		return k.How + ": " + k.At.String()
-	}
+	return func(name string) string { return d.origin(Key{Name: name, Label: label}) }
 }
 
 // registeredComment is like comment, for a cluster that may have a Secret.
@@ -92,12 +90,8 @@ func (d *drafting) registeredComment(cluster string, label bool) func(string) st
 				return Found + ": " + t.at.String()
 			}
 		}
-		what := "annotation "
-		if label {
-			what = "label "
-		}
 		for _, c := range d.Choices {
-			if c.About == what+name+" of cluster "+cluster {
+			if c.About == (Key{Label: label}).Kind()+" "+name+" of cluster "+cluster {
 				return comment(name) + ", one of " + strings.Join(c.Of, ", ")
 			}
 		}
@@ -110,10 +104,8 @@ func (d *drafting) root(missing []string) string {
 	var b strings.Builder
 	b.WriteString("# The root: it syncs everything else.\n")
 	for _, name := range missing {
-		spec := manifest.Mapping{}
-		spec.Add("sourceRepos", []string{"*"})
-		spec.Add("destinations", []map[string]string{{"namespace": "*", "server": "*"}})
-		spec.Add("clusterResourceWhitelist", []map[string]string{{"group": "*", "kind": "*"}})
+		anything := []map[string]string{{"group": "*", "kind": "*"}}
+		spec := manifest.Of("sourceRepos", []string{"*"}, "destinations", []map[string]string{{"namespace": "*", "server": "*"}}, "clusterResourceWhitelist", anything)
 		b.WriteString(d.argo("AppProject", name, spec) + "---\n")
 	}
 	for _, doc := range d.docs {
@@ -123,10 +115,7 @@ func (d *drafting) root(missing []string) string {
 	}
 	var sources []*yaml.Node
 	for _, s := range d.sources() {
-		m := manifest.Mapping{}
-		m.Add("repoURL", s.repo.URL)
-		m.Add("path", s.dir)
-		m.Add("targetRevision", "HEAD")
+		m := manifest.Of("repoURL", s.repo.URL, "path", s.dir, "targetRevision", "HEAD")
 		if s.helm != nil {
 			m.Add("helm", manifest.Of("valueFiles", s.helm.ValueFiles))
 		}
@@ -142,20 +131,14 @@ func (d *drafting) root(missing []string) string {
 	if len(sources) == 0 {
 		return strings.TrimSuffix(b.String(), "---\n")
 	}
-	spec := manifest.Mapping{}
-	spec.Add("project", "default")
+	spec := manifest.Of("project", "default")
 	if len(sources) == 1 {
 		spec.Add("source", sources[0])
 	} else {
 		spec.Add("sources", &yaml.Node{Kind: yaml.SequenceNode, Content: sources})
 	}
-	destination := manifest.Mapping{}
-	destination.Add("server", "https://kubernetes.default.svc")
-	destination.Add("namespace", estate.NamespaceOf(d.estate))
-	spec.Add("destination", &destination.Node)
-	policy := manifest.Mapping{}
-	policy.Add("automated", map[string]bool{"prune": true, "selfHeal": true})
-	spec.Add("syncPolicy", &policy.Node)
+	spec.Add("destination", manifest.Of("server", appset.InCluster, "namespace", estate.NamespaceOf(d.estate)))
+	spec.Add("syncPolicy", manifest.Of("automated", manifest.Of("prune", true, "selfHeal", true)))
 	return b.String() + d.argo("Application", d.rootName(), spec)
 }
 
@@ -163,15 +146,8 @@ func (d *drafting) root(missing []string) string {
 func (d *drafting) rootName() string {
 	taken := map[string]bool{}
 	for _, doc := range d.docs {
-		if doc.folder {
-			continue
-		}
-		if doc.set == nil {
-			taken[doc.app.Metadata.Name] = true
-		} else if x, err := doc.set.Expand(d.world()); err == nil {
-			for _, a := range x.Applications {
-				taken[a.Metadata.Name] = true
-			}
+		for _, app := range d.applications(doc) {
+			taken[app.Metadata.Name] = taken[app.Metadata.Name] || !doc.folder
 		}
 	}
 	name := "root"
@@ -184,9 +160,6 @@ func (d *drafting) rootName() string {
 	return name
 }
 
-func (d *drafting) argo(kind, name string, spec manifest.Mapping) string {
-	meta := manifest.Mapping{}
-	meta.Add("name", name)
-	meta.Add("namespace", estate.NamespaceOf(d.estate))
-	return manifest.Object("argoproj.io/v1alpha1", kind, meta, spec)
+func (d *drafting) argo(kind, name string, spec *manifest.Mapping) string {
+	return manifest.Object("argoproj.io/v1alpha1", kind, manifest.Of("name", name, "namespace", estate.NamespaceOf(d.estate)), "spec", spec)
 }

@@ -146,7 +146,7 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	for _, o := range objects {
 		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
 		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o.Node)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
-			why = cmp.Or(why, needs.Title(o.Node)+" has no namespace, and neither has its destination")
+			why = cmp.Or(why, strict.Title(o.Node)+" has no namespace, and neither has its destination")
 		}
 		if why != "" {
 			needs.Unsynced(g, why)
@@ -160,14 +160,14 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 			why = "rejected: " + problems[0].Message
 		}
 		if why != "" {
-			why = needs.Title(o.Node) + " is " + why
+			why = strict.Title(o.Node) + " is " + why
 			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
 			return
 		}
 	}
 	for _, o := range objects {
 		if field := l.dropped(o); field != "" && g.LeftOut == "" {
-			g.LeftOut, g.State = needs.Title(o.Node)+" has the unknown field "+field+", which is dropped: never in sync", lab.Drifts
+			g.LeftOut, g.State = strict.Title(o.Node)+" has the unknown field "+field+", which is dropped: never in sync", lab.Drifts
 		}
 	}
 }

@@ -43,7 +43,7 @@ func fromFiles(n *yaml.Node) bool {
 	if kind := strict.Text(n, "kind"); kind != "Secret" && kind != "ConfigMap" {
 		return false
 	}
-	for _, value := range dataOf(n) {
+	for _, value := range Data(n) {
 		if strings.Contains(value, "ENC[AES256_GCM,data:") {
 			return true
 		}
@@ -222,7 +222,7 @@ func unnamed(target map[string]string) map[string]string {
 // independent returns the operations that remove a Kustomization's dependencies on copies of the root.
 func (m Adaptation) independent(n *yaml.Node) []operation {
 	var ops []operation
-	for i, on := range slices.Backward(items(strict.Get(n, "spec", "dependsOn"))) {
+	for i, on := range slices.Backward(strict.List(n, "spec", "dependsOn")) {
 		if m.copies[cmp.Or(strict.Text(on, "namespace"), strict.Text(n, "metadata", "namespace"))+"/"+strict.Text(on, "name")] {
 			ops = append(ops, operation{Op: "remove", Path: fmt.Sprintf("/spec/dependsOn/%d", i)})
 		}
@@ -270,6 +270,3 @@ func Name(n *yaml.Node) string {
 	}
 	return name
 }
-
-// Data returns the keys and values of a ConfigMap or a Secret.
-func Data(n *yaml.Node) map[string]string { return dataOf(n) }

@@ -52,13 +52,19 @@ func foreign(fsys fs.FS, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !Marked(data)
 }
 
-// rootOf returns the root of a cluster's Flux: the hub's, for the cluster's folder.
+// rootOf returns the root of a cluster's Flux: the hub's for the cluster's folder, or a new one like that of `flux bootstrap`, with Anywhere as repository.
 func rootOf(fsys fs.FS, hub, cluster string) ([]any, error) {
 	file := lab.FluxRootFile(hub)
-	if !foreign(fsys, file) {
-		return freshRoot(cluster)
-	}
+	fresh := !foreign(fsys, file)
 	data, err := fs.ReadFile(fsys, file)
+	if fresh {
+		o := sync.MakeDefaultOptions()
+		o.URL, o.TargetPath = Anywhere, path.Join(lab.ClustersDir, cluster)
+		made, failed := sync.Generate(o)
+		if err = failed; err == nil {
+			data = []byte(made.Content)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +72,22 @@ func rootOf(fsys fs.FS, hub, cluster string) ([]any, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	return decoded(file, docs, func(doc *yaml.Node, spec map[string]any) {
-		if isKustomization(doc) {
+	var objects []any
+	for _, doc := range docs {
+		var o map[string]any
+		if err := doc.Decode(&o); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		switch spec, _ := o["spec"].(map[string]any); {
+		case spec == nil || !isKustomization(doc):
+		case fresh:
+			spec["retryInterval"] = retry.String()
+		default:
 			spec["path"] = within(strict.Text(doc, "spec", "path"), hub, cluster)
 		}
-	})
+		objects = append(objects, o)
+	}
+	return objects, nil
 }
 
 // within moves a path from the hub's folder to a cluster's, and returns others unchanged.
@@ -80,41 +97,6 @@ func within(name, hub, cluster string) string {
 		return name
 	}
 	return "./" + path.Join(lab.ClustersDir, cluster, rest)
-}
-
-// freshRoot returns a new root like that of `flux bootstrap`, with Anywhere as repository.
-func freshRoot(cluster string) ([]any, error) {
-	o := sync.MakeDefaultOptions()
-	o.URL, o.TargetPath = Anywhere, path.Join(lab.ClustersDir, cluster)
-	made, err := sync.Generate(o)
-	if err != nil {
-		return nil, err
-	}
-	docs, problems := strict.Parse(made.Path, []byte(made.Content))
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return decoded(made.Path, docs, func(doc *yaml.Node, spec map[string]any) {
-		if isKustomization(doc) {
-			spec["retryInterval"] = retry.String()
-		}
-	})
-}
-
-// decoded returns documents as objects, after change of their specs.
-func decoded(file string, docs []*yaml.Node, change func(doc *yaml.Node, spec map[string]any)) ([]any, error) {
-	var objects []any
-	for _, doc := range docs {
-		var o map[string]any
-		if err := doc.Decode(&o); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		if spec, _ := o["spec"].(map[string]any); spec != nil {
-			change(doc, spec)
-		}
-		objects = append(objects, o)
-	}
-	return objects, nil
 }
 
 // sourceOf returns the name of the estate's GitRepository in a root.

@@ -99,7 +99,7 @@ func expandCase(t *testing.T, c fluxsettest.Case) (Expansion, World) {
 	}
 	for _, n := range docs {
 		if kind := strict.Text(n, "kind"); kind == "ConfigMap" || kind == "Secret" {
-			data[key(n)] = dataOf(n)
+			data[key(n)] = Data(n)
 		} else if kind == "Namespace" {
 			namespaces = append(namespaces, strict.Text(n, "metadata", "name"))
 		}

@@ -23,56 +23,40 @@ import (
 	"homelab/lab/strict"
 )
 
-// definition returns a value of the Go type of an object of Flux, or nil.
-func definition(n *yaml.Node) any {
-	switch strict.Text(n, "apiVersion") + " " + strict.Text(n, "kind") {
-	case kustomizev1.GroupVersion.String() + " " + kustomizev1.KustomizationKind:
-		return kustomizev1.Kustomization{}
-	case helmv2.GroupVersion.String() + " " + helmv2.HelmReleaseKind:
-		return helmv2.HelmRelease{}
-	case sourcev1.GroupVersion.String() + " " + sourcev1.GitRepositoryKind:
-		return sourcev1.GitRepository{}
-	case sourcev1.GroupVersion.String() + " " + sourcev1.OCIRepositoryKind:
-		return sourcev1.OCIRepository{}
-	case sourcev1.GroupVersion.String() + " " + sourcev1.HelmRepositoryKind:
-		return sourcev1.HelmRepository{}
-	case sourcev1.GroupVersion.String() + " " + sourcev1.HelmChartKind:
-		return sourcev1.HelmChart{}
-	case sourcev1.GroupVersion.String() + " " + sourcev1.BucketKind:
-		return sourcev1.Bucket{}
-	}
-	return nil
+// definitions are the Go types of Flux's objects, by apiVersion and kind.
+var definitions = map[string]reflect.Type{
+	kustomizev1.GroupVersion.String() + " " + kustomizev1.KustomizationKind: reflect.TypeFor[kustomizev1.Kustomization](),
+	helmv2.GroupVersion.String() + " " + helmv2.HelmReleaseKind:             reflect.TypeFor[helmv2.HelmRelease](),
+	sourcev1.GroupVersion.String() + " " + sourcev1.GitRepositoryKind:       reflect.TypeFor[sourcev1.GitRepository](),
+	sourcev1.GroupVersion.String() + " " + sourcev1.OCIRepositoryKind:       reflect.TypeFor[sourcev1.OCIRepository](),
+	sourcev1.GroupVersion.String() + " " + sourcev1.HelmRepositoryKind:      reflect.TypeFor[sourcev1.HelmRepository](),
+	sourcev1.GroupVersion.String() + " " + sourcev1.HelmChartKind:           reflect.TypeFor[sourcev1.HelmChart](),
+	sourcev1.GroupVersion.String() + " " + sourcev1.BucketKind:              reflect.TypeFor[sourcev1.Bucket](),
 }
 
-// words returns the values of an enumeration in the definitions of Flux; its Go types have them in comments.
-func words(of reflect.Type, key string) []string {
-	switch reflect.New(of).Elem().Interface().(type) {
-	case kustomizev1.CrossNamespaceSourceReference:
-		if key == "kind" {
-			return []string{sourcev1.GitRepositoryKind, sourcev1.OCIRepositoryKind, sourcev1.BucketKind, externalArtifact}
-		}
-	case kustomizev1.SubstituteReference, helmv2.ValuesReference:
-		if key == "kind" {
-			return []string{"ConfigMap", "Secret"}
-		}
-	case helmv2.CrossNamespaceObjectReference, sourcev1.LocalHelmChartSourceReference:
-		if key == "kind" {
-			return []string{sourcev1.HelmRepositoryKind, sourcev1.GitRepositoryKind, sourcev1.BucketKind}
-		}
-	case helmv2.CrossNamespaceSourceReference:
-		if key == "kind" {
-			return []string{sourcev1.OCIRepositoryKind, sourcev1.HelmChartKind, externalArtifact}
-		}
-	case helmv2.Install, helmv2.Upgrade:
-		if key == "crds" {
-			return []string{string(helmv2.Skip), string(helmv2.Create), string(helmv2.CreateReplace)}
-		}
-	case kustomizev1.PostBuild:
-		if key == "substituteStrategy" {
-			return []string{string(kustomizev1.SubstituteStrategyWithVariables), string(kustomizev1.SubstituteStrategyAlways)}
-		}
-	}
-	return nil
+// member is a field of a Go type.
+type member struct {
+	of  reflect.Type
+	key string
+}
+
+var (
+	chartSources = []string{sourcev1.HelmRepositoryKind, sourcev1.GitRepositoryKind, sourcev1.BucketKind}
+	ofCRDs       = []string{string(helmv2.Skip), string(helmv2.Create), string(helmv2.CreateReplace)}
+	ofData       = []string{"ConfigMap", "Secret"}
+)
+
+// words are the enumerations in the definitions of Flux; its Go types have them in comments.
+var words = map[member][]string{
+	{reflect.TypeFor[kustomizev1.CrossNamespaceSourceReference](), "kind"}: {sourcev1.GitRepositoryKind, sourcev1.OCIRepositoryKind, sourcev1.BucketKind, externalArtifact},
+	{reflect.TypeFor[kustomizev1.SubstituteReference](), "kind"}:           ofData,
+	{reflect.TypeFor[helmv2.ValuesReference](), "kind"}:                    ofData,
+	{reflect.TypeFor[helmv2.CrossNamespaceObjectReference](), "kind"}:      chartSources,
+	{reflect.TypeFor[sourcev1.LocalHelmChartSourceReference](), "kind"}:    chartSources,
+	{reflect.TypeFor[helmv2.CrossNamespaceSourceReference](), "kind"}:      {sourcev1.OCIRepositoryKind, sourcev1.HelmChartKind, externalArtifact},
+	{reflect.TypeFor[helmv2.Install](), "crds"}:                            ofCRDs,
+	{reflect.TypeFor[helmv2.Upgrade](), "crds"}:                            ofCRDs,
+	{reflect.TypeFor[kustomizev1.PostBuild](), "substituteStrategy"}:       {string(kustomizev1.SubstituteStrategyWithVariables), string(kustomizev1.SubstituteStrategyAlways)},
 }
 
 // misfit returns why an API server rejects an object: for its labels, or for the definition of its kind if it is one of Flux; nil if it does not.
@@ -85,11 +69,11 @@ func misfit(o render.Document) *lab.Problem {
 			d.fail(labels, message, "")
 		}
 	}
-	of := definition(o.Node)
+	of := definitions[strict.Text(o.Node, "apiVersion")+" "+strict.Text(o.Node, "kind")]
 	if of == nil {
 		return d.problem
 	}
-	d.value(o.Node, reflect.TypeOf(of), "")
+	d.value(o.Node, of, "")
 	spec := strict.Get(o.Node, "spec")
 	if strict.Text(o.Node, "kind") == helmv2.HelmReleaseKind && spec != nil && (strict.Get(spec, "chart") == nil) == (strict.Get(spec, "chartRef") == nil) {
 		d.fail(spec, "spec must have either chart or chartRef", "")
@@ -137,8 +121,8 @@ func (d *defined) value(n *yaml.Node, t reflect.Type, at string) {
 			d.fail(n, at+" must be a mapping, not "+strict.KindOf(n), "")
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			d.value(n.Content[i+1], t.Elem(), strict.Join(at, n.Content[i].Value))
+		for key, value := range strict.Pairs(n) {
+			d.value(value, t.Elem(), strict.Join(at, key.Value))
 		}
 		return
 	case t.Kind() == reflect.Slice:
@@ -190,8 +174,7 @@ func (d *defined) object(n *yaml.Node, t reflect.Type, at string) {
 		}
 	}
 	collect(t)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	for key, value := range strict.Pairs(n) {
 		of, known := types[key.Value]
 		if !known {
 			cure := ""
@@ -201,7 +184,7 @@ func (d *defined) object(n *yaml.Node, t reflect.Type, at string) {
 			d.fail(key, "unknown key "+strict.Join(at, key.Value), cure)
 			continue
 		}
-		if valid := words(t, key.Value); valid != nil && value.Kind == yaml.ScalarNode && !slices.Contains(valid, value.Value) {
+		if valid := words[member{t, key.Value}]; valid != nil && value.Kind == yaml.ScalarNode && !slices.Contains(valid, value.Value) {
 			d.fail(value, fmt.Sprintf("%s cannot be %q", strict.Join(at, key.Value), value.Value), strict.Choose(value.Value, valid))
 		}
 		d.value(value, of, strict.Join(at, key.Value))

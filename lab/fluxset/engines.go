@@ -60,7 +60,7 @@ func installsFlux(objects []render.Document) bool {
 // appliesFlux reports whether a Kustomization applies the published manifests of Flux at an address, and no patch of it deletes them.
 func appliesFlux(n *yaml.Node, url string) bool {
 	without := WithoutFlux()
-	return path.Base(url) == fluxManifests && !slices.ContainsFunc(items(strict.Get(n, "spec", "patches")), func(p *yaml.Node) bool {
+	return path.Base(url) == fluxManifests && !slices.ContainsFunc(strict.List(n, "spec", "patches"), func(p *yaml.Node) bool {
 		return strict.Text(p, "target", "labelSelector") == without.Target["labelSelector"] && strings.TrimSpace(strict.Text(p, "patch")) == strings.TrimSpace(without.Patch)
 	})
 }

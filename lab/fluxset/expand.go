@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -173,6 +174,19 @@ func (x *expander) incomplete() bool {
 			slices.ContainsFunc(a.Reads, func(r Read) bool { return !r.Known && r.Late == nil && x.data[r.key()] != nil }) ||
 			slices.ContainsFunc(a.Releases, func(r Release) bool { return r.URL == "" && (x.hasSource(r.Source) || x.of[r.Source] != nil) })
 	})
+}
+
+// all returns the applications, which may be changed.
+func (x *Expansion) all() iter.Seq[*Application] {
+	return func(yield func(*Application) bool) {
+		for _, list := range [][]Application{x.Roots, x.Applications} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (x *expander) hasSource(source string) bool {

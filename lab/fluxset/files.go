@@ -146,22 +146,13 @@ func manifests(fsys fs.FS, addon string) []string {
 // release reports whether an addon is a HelmRelease, applied on the hub rather than on the cluster itself, and whether it
 // is kept when the addon is disabled.
 func release(fsys fs.FS, addon string) (found, kept bool, err error) {
-	for _, name := range manifests(fsys, addon) {
-		data, err := fs.ReadFile(fsys, name)
-		if err != nil {
-			return false, false, err
-		}
-		docs, problems := strict.Parse(name, data)
-		if len(problems) > 0 {
-			return false, false, problems
-		}
-		for _, doc := range docs {
-			if strict.Text(doc, "kind") == "HelmRelease" {
-				found, kept = true, kept || strict.Text(doc, "metadata", "annotations", flux.Prune) == "disabled"
-			}
+	docs, err := documentsOf(fsys, addon)
+	for _, d := range docs {
+		if strict.Text(d.node, "kind") == "HelmRelease" {
+			found, kept = true, kept || strict.Text(d.node, "metadata", "annotations", flux.Prune) == "disabled"
 		}
 	}
-	return found, kept, nil
+	return found, kept, err
 }
 
 const up = "../../../../" // from clusters/NAME/addons/ADDON to the estate

@@ -14,24 +14,18 @@ import (
 	"homelab/lab/strict"
 )
 
+// servedVersions are those of Flux's groups.
+var servedVersions = map[string]string{
+	kustomizev1.GroupVersion.Group: kustomizev1.GroupVersion.Version, helmv2.GroupVersion.Group: helmv2.GroupVersion.Version,
+	sourcev1.GroupVersion.Group: sourcev1.GroupVersion.Version, notificationv1.GroupVersion.Group: notificationv1beta3.GroupVersion.Version,
+}
+
 // served returns the apiVersion that Flux serves instead of an object's, or "".
 func served(n *yaml.Node) string {
-	group, version, of := strings.Cut(strict.Text(n, "apiVersion"), "/")
-	if !of {
-		return ""
-	}
-	is := ""
-	switch group {
-	case kustomizev1.GroupVersion.Group:
-		is = kustomizev1.GroupVersion.Version
-	case helmv2.GroupVersion.Group:
-		is = helmv2.GroupVersion.Version
-	case sourcev1.GroupVersion.Group:
-		is = sourcev1.GroupVersion.Version
-	case notificationv1.GroupVersion.Group:
-		if is = notificationv1beta3.GroupVersion.Version; strict.Text(n, "kind") == notificationv1.ReceiverKind {
-			is = notificationv1.GroupVersion.Version
-		}
+	group, version, _ := strings.Cut(strict.Text(n, "apiVersion"), "/")
+	is := servedVersions[group]
+	if group == notificationv1.GroupVersion.Group && strict.Text(n, "kind") == notificationv1.ReceiverKind {
+		is = notificationv1.GroupVersion.Version
 	}
 	if is == "" || is == version {
 		return ""
@@ -60,7 +54,7 @@ func formerFields(n *yaml.Node) []operation {
 		ops = formerPatches(spec, "/spec")
 	case helmv2.HelmReleaseKind:
 		ops = formerValuesFile(strict.Get(spec, "chart", "spec"), "/spec/chart/spec")
-		for i, r := range items(strict.Get(spec, "postRenderers")) {
+		for i, r := range strict.List(spec, "postRenderers") {
 			ops = append(ops, formerPatches(strict.Get(r, "kustomize"), fmt.Sprintf("/spec/postRenderers/%d/kustomize", i))...)
 		}
 	case sourcev1.HelmChartKind:
@@ -91,13 +85,13 @@ func formerPatches(n *yaml.Node, path string) []operation {
 // Patches returns the patches of a Kustomization's spec or of a post-renderer, including those in fields of old APIs, in the order in which kustomize applies them.
 func Patches(n *yaml.Node) []any {
 	var patches []any
-	for _, p := range items(strict.Get(n, mergePatches)) {
+	for _, p := range strict.List(n, mergePatches) {
 		patches = append(patches, Patch{Patch: textOf(p)})
 	}
-	for _, p := range items(strict.Get(n, "patches")) {
+	for _, p := range strict.List(n, "patches") {
 		patches = append(patches, p)
 	}
-	for _, p := range items(strict.Get(n, jsonPatches)) {
+	for _, p := range strict.List(n, jsonPatches) {
 		patch := Patch{Patch: textOf(strict.Get(p, "patch"))}
 		if target := strict.Get(p, "target"); target != nil {
 			_ = target.Decode(&patch.Target) // of texts, or invalid for Flux too
@@ -118,7 +112,7 @@ func formerValuesFile(n *yaml.Node, path string) []operation {
 		return nil
 	}
 	files := []string{file}
-	for _, f := range items(strict.Get(n, "valuesFiles")) {
+	for _, f := range strict.List(n, "valuesFiles") {
 		files = append(files, f.Value)
 	}
 	return []operation{{"add", path + "/valuesFiles", files}, {Op: "remove", Path: path + "/" + valuesFile}}

@@ -163,7 +163,7 @@ func (x *expander) outputOf(name string, depth int) (output, error) {
 			continue
 		}
 		o := output{of: g, alias: map[string]string{}}
-		for _, s := range items(strict.Get(g, "spec", "sources")) {
+		for _, s := range strict.List(g, "spec", "sources") {
 			o.alias[strict.Text(s, "alias")] = strict.Text(s, "kind") + " " + cmp.Or(strict.Text(s, "namespace"), namespace) + "/" + strict.Text(s, "name")
 		}
 		captures := []map[string]string{nil}
@@ -174,12 +174,12 @@ func (x *expander) outputOf(name string, depth int) (output, error) {
 				continue
 			}
 		}
-		for _, a := range items(strict.Get(g, "spec", "artifacts")) {
+		for _, a := range strict.List(g, "spec", "artifacts") {
 			i := slices.IndexFunc(captures, func(c map[string]string) bool { return rendered(strict.Text(a, "name"), c, strings.ToLower) == name })
 			if i < 0 {
 				continue
 			}
-			for _, c := range items(strict.Get(a, "copy")) {
+			for _, c := range strict.List(a, "copy") {
 				rule, err := ruleOf(c, captures[i])
 				if err != nil {
 					return o, err
@@ -190,13 +190,6 @@ func (x *expander) outputOf(name string, depth int) (output, error) {
 		}
 	}
 	return output{}, failed
-}
-
-func items(n *yaml.Node) []*yaml.Node {
-	if n == nil || n.Kind != yaml.SequenceNode {
-		return nil
-	}
-	return n.Content
 }
 
 var capture = regexp.MustCompile(`\\\{([A-Za-z_][A-Za-z0-9_]*)\\\}`)
@@ -256,7 +249,7 @@ func ruleOf(n *yaml.Node, captures map[string]string) (copying, error) {
 		return c, fmt.Errorf("strategy Extract is not supported: %s", from)
 	}
 	c.to = path.Clean(c.to)
-	for _, e := range items(strict.Get(n, "exclude")) {
+	for _, e := range strict.List(n, "exclude") {
 		c.exclude = append(c.exclude, e.Value)
 	}
 	return c, nil

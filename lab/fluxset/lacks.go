@@ -2,6 +2,7 @@ package fluxset
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -33,14 +34,13 @@ func lacksNamespace(n *yaml.Node) bool {
 	return strict.Text(n, "metadata", "namespace") == "" && (needs.IsFlux(gvk.Group) || namespaced) && !ignored(n)
 }
 
-// noNamespace reports an object without a namespace, or leaves out the application if it is mounted.
-func (x *expander) noNamespace(app *Application, o render.Document, of string) {
-	message := of + " has no namespace, and Flux knows no default"
+// reject reports an object that Flux rejects, or leaves out the application if it is mounted.
+func (x *expander) reject(app *Application, o render.Document, message, cure string) {
 	if app.mounted {
 		app.stall(message)
 		return
 	}
-	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write metadata.namespace, or spec.targetNamespace of Kustomization "+app.Name)
+	x.fail(lab.Position{File: o.File, Line: o.Line}, message, cure)
 }
 
 // Undefined is what an application lacks: Flux applies nothing of one with an object of an undefined kind.
@@ -110,11 +110,9 @@ func (x *expander) undefined(s steps) {
 	d := x.supplied(s)
 	x.supply = d
 	each := func(mounted bool, do func(*Application)) {
-		for _, list := range [][]Application{x.Roots, x.Applications} {
-			for i := range list {
-				if list[i].mounted == mounted && (x.Foreign == nil || !x.Foreign(list[i].Cluster)) {
-					do(&list[i])
-				}
+		for a := range x.all() {
+			if a.mounted == mounted && (x.Foreign == nil || !x.Foreign(a.Cluster)) {
+				do(a)
 			}
 		}
 	}
@@ -171,7 +169,7 @@ func (d supply) lacks(u needs.Unit, at step) (kinds, waits []Undefined) {
 			kinds = append(kinds, of)
 			continue
 		}
-		of.Why = "waits for " + needs.Title(n.Object) + of.Why
+		of.Why = "waits for " + strict.Title(n.Object) + of.Why
 		waits = append(waits, of)
 	}
 	return kinds, waits
@@ -182,7 +180,7 @@ func (x Expansion) Lacks(a Application, r Release, objects []render.Document, no
 	kinds, waits = x.supply.lacks(needs.Unit{Cluster: r.Remote, Name: a.Key(), Namespace: r.TargetNamespace, Objects: objects, Nodes: nodes}, step{a.Key(), installed})
 	for _, o := range objects {
 		if why := needs.Flux().Rejected(o); why != "" {
-			waits = append(waits, Undefined{Why: "has " + needs.Title(o.Node) + ", which is " + why})
+			waits = append(waits, Undefined{Why: "has " + strict.Title(o.Node) + ", which is " + why})
 		}
 	}
 	return kinds, waits
@@ -258,7 +256,7 @@ func (x *expander) brings(r Release) (kinds []string, more bool) {
 func depends(fsys fs.FS, file string, data []byte) bool {
 	docs, _ := strict.Parse(file, data)
 	return slices.ContainsFunc(docs, func(n *yaml.Node) bool {
-		return slices.ContainsFunc(items(strict.Get(n, "dependencies")), func(d *yaml.Node) bool {
+		return slices.ContainsFunc(strict.List(n, "dependencies"), func(d *yaml.Node) bool {
 			_, err := fs.Stat(fsys, path.Join(path.Dir(file), "charts", strict.Text(d, "name")))
 			return err != nil
 		})
@@ -270,5 +268,48 @@ func ignored(n *yaml.Node) bool {
 	return slices.ContainsFunc([]string{"labels", "annotations"}, func(of string) bool {
 		in := strict.Get(n, "metadata", of)
 		return strings.EqualFold(strict.Text(in, "kustomize.toolkit.fluxcd.io/ssa"), "Ignore") || strings.EqualFold(strict.Text(in, "kustomize.toolkit.fluxcd.io/reconcile"), "disabled")
+	})
+}
+
+// leaveOutHomeless leaves out mounted applications with an object, or a release, in a namespace that does not exist and that nothing creates.
+func (x *expander) leaveOutHomeless() {
+	if x.Namespaces == nil {
+		return
+	}
+	all := slices.Concat(x.Roots, x.Applications)
+	made := func(remote, name string) bool {
+		existing := x.Namespaces(cmp.Or(remote, x.Scope.Home))
+		return existing == nil || slices.Contains(existing, name) || slices.ContainsFunc(all, func(a Application) bool {
+			return x.mayCreateNamespaces(a, remote) || a.Elsewhere != "" || a.Missing != "" ||
+				a.Remote == remote && slices.ContainsFunc(a.Objects, func(o render.Document) bool {
+					return strict.Text(o.Node, "kind") == "Namespace" && strict.Text(o.Node, "metadata", "name") == name
+				}) ||
+				slices.ContainsFunc(a.Releases, func(r Release) bool {
+					return r.Remote == remote && r.TargetNamespace == name && r.object.GetInstall().CreateNamespace
+				})
+		})
+	}
+	for a := range x.all() {
+		if !a.mounted {
+			continue
+		}
+		for _, o := range a.Objects {
+			if name := strict.Text(o.Node, "metadata", "namespace"); name != "" && !ignored(o.Node) && !made(a.Remote, name) {
+				a.stall(fmt.Sprintf("%s is in namespace %s, which nothing creates", strict.Title(o.Node), name))
+			}
+		}
+		for _, r := range a.Releases {
+			if !r.Suspended && !made(r.Remote, r.TargetNamespace) {
+				a.LeftOut = cmp.Or(a.LeftOut, fmt.Sprintf("HelmRelease %s is for namespace %s, which nothing creates", r.Name, r.TargetNamespace))
+			}
+		}
+	}
+}
+
+// mayCreateNamespaces reports whether an application may create namespaces that are not in its manifests: with a role that creates objects, or with a release whose chart is
+// elsewhere or mentions them.
+func (x *expander) mayCreateNamespaces(a Application, remote string) bool {
+	return a.Remote == remote && slices.Contains(needs.Provides(a.Objects, ""), needs.CreatesObjects) || slices.ContainsFunc(a.Releases, func(r Release) bool {
+		return r.Remote == remote && x.mentions(r, "kind: Namespace")
 	})
 }

@@ -57,7 +57,8 @@ func (k *folder) layers(fsys fs.FS, c lab.Cluster, addon string) {
 	bridge := configMap{Name: bridgeName(addon) + "${" + flux.VarsDigest + "}", Files: []string{bridgeKey + "=" + up + BridgeFile(addon)}, Options: map[string]any{"immutable": true}}
 	values.Options = asIs
 	k.Generator = []configMap{values, bridge}
-	for _, d := range documentsOf(fsys, addon) {
+	docs, _ := documentsOf(fsys, addon)
+	for _, d := range docs {
 		if strict.Text(d.node, "kind") != "HelmRelease" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package fluxset
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -35,7 +36,7 @@ func ReadOrder(fsys fs.FS) (Order, lab.Problems) {
 	r := orderReader{order: Order{}, docs: map[string][]document{}, releases: map[string]string{}}
 	entries, _ := fs.ReadDir(fsys, lab.AddonsDir)
 	for _, e := range entries {
-		if docs := documentsOf(fsys, e.Name()); len(docs) > 0 {
+		if docs, _ := documentsOf(fsys, e.Name()); len(docs) > 0 {
 			r.docs[e.Name()] = docs
 		}
 	}
@@ -63,19 +64,20 @@ type document struct {
 	node *yaml.Node
 }
 
-func documentsOf(fsys fs.FS, addon string) []document {
-	var docs []document
+// documentsOf returns an addon's manifests for Flux. With an error, those without it.
+func documentsOf(fsys fs.FS, addon string) (docs []document, failed error) {
 	for _, file := range manifests(fsys, addon) {
 		data, err := fs.ReadFile(fsys, file)
-		if err != nil {
-			continue
+		nodes, problems := strict.Parse(file, data)
+		if err == nil && len(problems) > 0 {
+			err = problems
 		}
-		nodes, _ := strict.Parse(file, data)
+		failed = cmp.Or(failed, err)
 		for _, n := range nodes {
 			docs = append(docs, document{file, n})
 		}
 	}
-	return docs
+	return docs, failed
 }
 
 type orderReader struct {
@@ -99,12 +101,11 @@ func (r *orderReader) add(addon string, n Need) {
 
 // dependsOn reads spec.dependsOn of a HelmRelease. Releases in other namespaces are not addons of the cluster.
 func (r *orderReader) dependsOn(addon string, d document) {
-	list := strict.Get(d.node, "spec", "dependsOn")
-	if strict.Text(d.node, "kind") != "HelmRelease" || list == nil || list.Kind != yaml.SequenceNode {
+	if strict.Text(d.node, "kind") != "HelmRelease" {
 		return
 	}
 	own := strict.Text(d.node, "metadata", "name")
-	for _, entry := range list.Content {
+	for _, entry := range strict.List(d.node, "spec", "dependsOn") {
 		at, name := strict.Position(d.file, entry), strict.Text(entry, "name")
 		if name == "" || strict.Text(entry, "namespace") != "" {
 			continue

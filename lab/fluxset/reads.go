@@ -25,23 +25,21 @@ const Suspended = "suspended: spec.suspend"
 
 // conditions records what an application waits for.
 func (x *expander) conditions(app *Application, n *yaml.Node) {
-	app.patched, app.decrypt = len(items(strict.Get(n, "spec", "patches"))) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
+	app.patched, app.decrypt = len(strict.List(n, "spec", "patches")) > 0 || hasFormerPatches(strict.Get(n, "spec")), strict.Get(n, "spec", "decryption") != nil
 	checks := strict.Get(n, "spec", "healthChecks")
 	app.waitsForAll = strict.Text(n, "spec", "wait") == "true"
-	if app.Waits = app.waitsForAll || len(items(checks)) > 0; !app.waitsForAll {
-		for _, check := range items(checks) {
+	if app.Waits = app.waitsForAll || len(strict.List(checks)) > 0; !app.waitsForAll {
+		for _, check := range strict.List(checks) {
 			app.checks = append(app.checks, objectOf(check))
 		}
 	}
-	if list := strict.Get(n, "spec", "dependsOn"); list != nil {
-		for _, on := range list.Content {
-			key := cmp.Or(strict.Text(on, "namespace"), app.Namespace) + "/" + strict.Text(on, "name")
-			if app.DependsOn = append(app.DependsOn, key); strict.Text(on, "readyExpr") != "" {
-				x.Notes = append(x.Notes, lab.Problem{
-					Position: lab.Position{File: app.At.File, Line: on.Line},
-					Message:  fmt.Sprintf("Kustomization %s waits for an expression about %s, which is not known offline", app.Name, key),
-				})
-			}
+	for _, on := range strict.List(n, "spec", "dependsOn") {
+		key := cmp.Or(strict.Text(on, "namespace"), app.Namespace) + "/" + strict.Text(on, "name")
+		if app.DependsOn = append(app.DependsOn, key); strict.Text(on, "readyExpr") != "" {
+			x.Notes = append(x.Notes, lab.Problem{
+				Position: lab.Position{File: app.At.File, Line: on.Line},
+				Message:  fmt.Sprintf("Kustomization %s waits for an expression about %s, which is not known offline", app.Name, key),
+			})
 		}
 	}
 	if strict.Text(n, "spec", "suspend") == "true" {
@@ -82,12 +80,10 @@ func (x *expander) account(app *Application, doc render.Document) {
 
 // bind sets Bound, which depends on all applications.
 func (x *expander) bind() {
-	for _, list := range [][]Application{x.Roots, x.Applications} {
-		for i := range list {
-			for j := range list[i].Reads {
-				r := &list[i].Reads[j]
-				r.Bound = r.Kind == accountKind && slices.ContainsFunc(r.subjects(), func(s Read) bool { return x.data[bindingOf+s.key()] != nil })
-			}
+	for a := range x.all() {
+		for i := range a.Reads {
+			r := &a.Reads[i]
+			r.Bound = r.Kind == accountKind && slices.ContainsFunc(r.subjects(), func(s Read) bool { return x.data[bindingOf+s.key()] != nil })
 		}
 	}
 }
@@ -155,24 +151,20 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	}
 	vars := map[string]string{}
 	always := strict.Text(post, "substituteStrategy") == string(kustomizev1.SubstituteStrategyAlways)
-	if from := strict.Get(post, "substituteFrom"); from != nil {
-		for _, ref := range from.Content {
-			r := x.lookUp(Read{
-				Kind: strict.Text(ref, "kind"), Namespace: app.Namespace, Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true",
-				At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
-			})
-			always = always || !r.Known && (x.Assumed != nil || !r.Optional) // it may have some
-			if x.Assumed != nil && !r.Known {
-				maps.Copy(vars, x.Assumed(r))
-			}
-			maps.Copy(vars, x.dataOf(r))
-			app.Reads = append(app.Reads, r)
+	for _, ref := range strict.List(post, "substituteFrom") {
+		r := x.lookUp(Read{
+			Kind: strict.Text(ref, "kind"), Namespace: app.Namespace, Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true",
+			At: lab.Position{File: doc.File, Line: ref.Line}, Variables: true,
+		})
+		always = always || !r.Known && (x.Assumed != nil || !r.Optional) // it may have some
+		if x.Assumed != nil && !r.Known {
+			maps.Copy(vars, x.Assumed(r))
 		}
+		maps.Copy(vars, x.dataOf(r))
+		app.Reads = append(app.Reads, r)
 	}
-	if inline := strict.Get(post, "substitute"); inline != nil {
-		for i := 0; i+1 < len(inline.Content); i += 2 {
-			vars[inline.Content[i].Value] = inline.Content[i+1].Value
-		}
+	for name, value := range strict.Pairs(post, "substitute") {
+		vars[name.Value] = value.Value
 	}
 	if len(vars) == 0 && !always {
 		return nil
@@ -187,11 +179,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 
 // valuesFrom records the ConfigMaps and Secrets that a release reads.
 func (x *expander) valuesFrom(app *Application, o render.Document) {
-	list := strict.Get(o.Node, "spec", "valuesFrom")
-	if list == nil {
-		return
-	}
-	for _, ref := range list.Content {
+	for _, ref := range strict.List(o.Node, "spec", "valuesFrom") {
 		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 		r := x.lookUp(Read{
 			Kind: strict.Text(ref, "kind"), Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), Optional: strict.Text(ref, "optional") == "true", At: at,
@@ -207,19 +195,17 @@ func (x *expander) applied(app *Application) {
 		kind := strict.Text(o.Node, "kind")
 		of := kind + " " + strict.Text(o.Node, "metadata", "name")
 		if lacksNamespace(o.Node) {
-			x.noNamespace(app, o, of)
+			x.reject(app, o, of+" has no namespace, and Flux knows no default", "write metadata.namespace, or spec.targetNamespace of Kustomization "+app.Name)
 		}
 		switch {
 		case Encrypted(o.Node):
 			app.stall(of + " is encrypted, and its key is missing")
-		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)):
-			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
-		case IsGenerator(o.Node) && !slices.Contains(x.Extra, flux.SourceWatcher):
+		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)), IsGenerator(o.Node) && !slices.Contains(x.Extra, flux.SourceWatcher):
 			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
 			app.stall(of + " is of Flux Operator, which lab does not install")
 		case served(o.Node) != "":
-			x.outdated(app, o, of)
+			x.reject(app, o, fmt.Sprintf("%s is of %s, which Flux no longer serves", of, strict.Text(o.Node, "apiVersion")), "write "+served(o.Node))
 		case ignored(o.Node):
 		case misfit(o) != nil:
 			x.misfit(app, o, of)
@@ -228,11 +214,11 @@ func (x *expander) applied(app *Application) {
 		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
 			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
 		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
-			for _, s := range items(strict.Get(o.Node, "subjects")) {
+			for _, s := range strict.List(o.Node, "subjects") {
 				x.data[bindingOf+dataKey(app.Remote, strict.Text(s, "kind"), strict.Text(s, "namespace")+"/"+strict.Text(s, "name"))] = map[string]string{}
 			}
 		case kind == "ConfigMap" || kind == "Secret":
-			x.data[dataKey(app.Remote, kind, key(o.Node))] = dataOf(o.Node)
+			x.data[dataKey(app.Remote, kind, key(o.Node))] = Data(o.Node)
 		case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
 			if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
 				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
@@ -256,27 +242,49 @@ func (x *expander) misfit(app *Application, o render.Document, of string) {
 	app.invalid = p.Message
 }
 
-func dataOf(n *yaml.Node) map[string]string {
+// Data returns the keys and values of a ConfigMap or a Secret.
+func Data(n *yaml.Node) map[string]string {
 	data := map[string]string{}
-	each := func(field string, value func(string) string) {
-		if of := strict.Get(n, field); of != nil && of.Kind == yaml.MappingNode {
-			for i := 0; i+1 < len(of.Content); i += 2 {
-				data[of.Content[i].Value] = value(of.Content[i+1].Value)
+	for key, value := range strict.Pairs(n, "data") {
+		if data[key.Value] = value.Value; strict.Text(n, "kind") != "ConfigMap" {
+			decoded, err := base64.StdEncoding.DecodeString(value.Value)
+			if err != nil {
+				decoded = nil
 			}
+			data[key.Value] = string(decoded)
 		}
 	}
-	plain := func(s string) string { return s }
-	if strict.Text(n, "kind") == "ConfigMap" {
-		each("data", plain)
-		return data
-	}
-	each("data", func(s string) string {
-		decoded, err := base64.StdEncoding.DecodeString(s)
-		if err != nil {
-			return ""
+	for key, value := range strict.Pairs(n, "stringData") {
+		if strict.Text(n, "kind") != "ConfigMap" {
+			data[key.Value] = value.Value
 		}
-		return string(decoded)
-	})
-	each("stringData", plain)
+	}
 	return data
+}
+
+// literal notes that an application's Kustomization has no variables, and returns that; "" if its objects have none either.
+func (x *expander) literal(app *Application) string {
+	for _, o := range app.Objects {
+		n := expression(o.Node)
+		if n == nil || render.Literal(o) {
+			continue
+		}
+		at := lab.Position{File: o.File, Line: cmp.Or(n.Line, o.Line)}
+		why := "Kustomization " + app.Name + " has no variables, so Flux substitutes nothing, not even defaults"
+		_, text, _ := strings.Cut(n.Value, "${")
+		text, _, _ = strings.Cut(text, "}")
+		x.Notes = append(x.Notes, lab.Problem{Position: at, Message: why + ": ${" + text + "} stays as it is", Cure: "set any variable in spec.postBuild, or substituteStrategy: Always"})
+		return why
+	}
+	return ""
+}
+
+// expression returns the first scalar with a ${variable}, or nil.
+func expression(n *yaml.Node) *yaml.Node {
+	for _, scalar := range strict.Scalars(n) {
+		if strings.Contains(scalar.Value, "${") {
+			return scalar
+		}
+	}
+	return nil
 }

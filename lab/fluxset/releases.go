@@ -60,11 +60,11 @@ func (x *expander) release(o render.Document) Release {
 		noCRDs: strict.Text(o.Node, "spec", "install", "crds") == string(helmv2.Skip),
 		Tested: strict.Text(o.Node, "spec", "test", "enable") == "true",
 	}
-	if err := typed(o.Node, &r.object); err != nil {
+	if err := strict.Into(o.Node, &r.object); err != nil {
 		r.why = fmt.Sprintf("HelmRelease %s: %v", r.Name, err)
 	}
 	r.ReleaseName, r.Storage = shortName(r.object.GetReleaseName()), r.object.GetStorageNamespace()
-	for _, on := range items(strict.Get(o.Node, "spec", "dependsOn")) {
+	for _, on := range strict.List(o.Node, "spec", "dependsOn") {
 		r.dependsOn = append(r.dependsOn, object{helmv2.GroupVersion.Group, helmv2.HelmReleaseKind, cmp.Or(strict.Text(on, "namespace"), namespace), strict.Text(on, "name")})
 	}
 	ref := strict.Get(o.Node, "spec", "chartRef")
@@ -103,7 +103,7 @@ func (x *expander) release(o render.Document) Release {
 	} else if !errors.Is(err, errUnknown) {
 		r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s: %v", r.Name, err))
 	}
-	if files := items(strict.Get(chart, "valuesFiles")); len(files) > 0 && kind == sourcev1.HelmRepositoryKind {
+	if files := strict.List(chart, "valuesFiles"); len(files) > 0 && kind == sourcev1.HelmRepositoryKind {
 		r.valuesFiles, r.ignoreMissing = files, strict.Text(chart, "ignoreMissingValuesFiles") == "true"
 	} else if len(files) > 0 {
 		if r.Defaults = x.defaults(r.Source, files, strict.Text(chart, "ignoreMissingValuesFiles") == "true"); r.Defaults == nil {

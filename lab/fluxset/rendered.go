@@ -11,12 +11,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"testing/fstest"
 
 	"github.com/Masterminds/semver/v3"
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
-	"go.yaml.in/yaml/v3"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/strvals"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,7 +83,6 @@ func (r Release) RenderIn(fsys fs.FS, digest string, budget *render.Budget) ([]r
 	var crds, before, objects []render.Document
 	for _, d := range docs {
 		switch {
-		case isUnknownHook(d):
 		case strings.HasPrefix(d.File, path.Join(r.Folder, "crds")+"/") || strings.HasPrefix(d.File, path.Join(r.Folder, "charts")+"/") && strings.Contains(d.File, "/crds/"):
 			if !r.noCRDs {
 				crds = append(crds, d)
@@ -100,7 +97,7 @@ func (r Release) RenderIn(fsys fs.FS, digest string, budget *render.Budget) ([]r
 	}
 	if d, twice := render.Repeated(objects); twice {
 		return nil, &render.Error{Problem: lab.Problem{
-			Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s %s twice", r.Name, strict.Text(d.Node, "kind"), strict.Text(d.Node, "metadata", "name")),
+			Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s twice", r.Name, strict.Title(d.Node)),
 		}}
 	}
 	for _, p := range spec.PostRenderers {
@@ -139,22 +136,10 @@ func (r Release) Inputs(fsys fs.FS, of func(ref, name string) string) (string, e
 	return render.Source{FS: fsys, Application: r.Name, Namespace: r.TargetNamespace, Source: appset.Source{Path: r.Folder, Helm: options}}.Inputs(of)
 }
 
-// isUnknownHook reports whether Helm drops an object: it is for an event that Helm does not know.
-func isUnknownHook(d render.Document) bool {
-	text := strict.Text(d.Node, "metadata", "annotations", helmrelease.HookAnnotation)
-	events := []helmrelease.HookEvent{
-		helmrelease.HookPreInstall, helmrelease.HookPostInstall, helmrelease.HookPreDelete, helmrelease.HookPostDelete, helmrelease.HookPreUpgrade, helmrelease.HookPostUpgrade,
-		helmrelease.HookPreRollback, helmrelease.HookPostRollback, helmrelease.HookTest, "test-success",
-	}
-	return text != "" && slices.ContainsFunc(strings.Split(text, ","), func(event string) bool {
-		return !slices.Contains(events, helmrelease.HookEvent(strings.ToLower(strings.TrimSpace(event))))
-	})
-}
-
 // edited returns the files of a chart as source-controller packs it: with its valuesFiles as values, and their generation or the revision in its version. To the
 // version of a chart of an OCIRepository, helm-controller adds the digest.
 func (r Release) edited(fsys fs.FS, digest string) (fs.FS, error) {
-	of := replaced{fsys, map[string][]byte{}}
+	of := render.Overlay{FS: fsys, Files: map[string][]byte{}}
 	var metadata []string
 	if r.revised {
 		metadata = append(metadata, strings.Repeat("0", revisionDigits)) // the commit is not known yet
@@ -179,7 +164,7 @@ func (r Release) edited(fsys fs.FS, digest string) (fs.FS, error) {
 		if err != nil {
 			return nil, &Unknown{err.Error()}
 		}
-		of.files[path.Join(r.Folder, "values.yaml")] = values
+		of.Files[path.Join(r.Folder, "values.yaml")] = values
 	}
 	name := path.Join(r.Folder, "Chart.yaml")
 	data, err := fs.ReadFile(fsys, name)
@@ -195,7 +180,7 @@ func (r Release) edited(fsys fs.FS, digest string) (fs.FS, error) {
 			chart["version"] = with.String()
 		}
 	}
-	if of.files[name], err = sigsyaml.Marshal(chart); err != nil {
+	if of.Files[name], err = sigsyaml.Marshal(chart); err != nil {
 		return nil, &Unknown{err.Error()}
 	}
 	return of, nil
@@ -223,34 +208,10 @@ func isTagOf(revision, version string) bool {
 	return err == nil && tag.Equal(of)
 }
 
-// replaced is a file system with other contents of some files, which may be missing in it.
-type replaced struct {
-	fs.FS
-	files map[string][]byte
-}
-
-func (r replaced) Open(name string) (fs.File, error) {
-	if data, is := r.files[name]; is {
-		return fstest.MapFS{name: {Data: data, Mode: 0o444}}.Open(name)
-	}
-	return r.FS.Open(name)
-}
-
-func (r replaced) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(r.FS, name)
-	for file, data := range r.files {
-		if path.Dir(file) == name && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(file) }) {
-			made, _ := fs.ReadDir(fstest.MapFS{path.Base(file): {Data: data, Mode: 0o444}}, ".")
-			entries = append(entries, made...)
-		}
-	}
-	return entries, err
-}
-
 // Refused returns why the API server rejects an object of a release's chart, or "".
 func (r Release) Refused(objects []render.Document) string {
 	for _, o := range objects {
-		of := strict.Text(o.Node, "kind") + " " + strict.Text(o.Node, "metadata", "name")
+		of := strict.Title(o.Node)
 		switch p, why := misfit(o), needs.RejectedByHelm(o); {
 		case p != nil:
 			return fmt.Sprintf("HelmRelease %s has %s, which is refused: %s", r.Name, of, p.String())
@@ -319,13 +280,4 @@ func setPath(values map[string]any, at, text string, asIs bool) error {
 		}
 	}
 	return strvals.ParseInto(at+"="+text, values)
-}
-
-// typed decodes an object of Flux.
-func typed(n *yaml.Node, into any) error {
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return err
-	}
-	return sigsyaml.Unmarshal(text, into)
 }

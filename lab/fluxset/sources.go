@@ -111,7 +111,7 @@ func (x *expander) artifact(source string, fsys fs.FS) fs.FS {
 	}
 	patterns = append(parsed(excludedGit, nil), patterns...)
 	a := artifact{FS: fsys, ignored: gitignore.NewMatcher(patterns), links: map[string]bool{}, folders: map[string]bool{}}
-	for _, dir := range items(strict.Get(x.of[source], "spec", "sparseCheckout")) {
+	for _, dir := range strict.List(x.of[source], "spec", "sparseCheckout") {
 		a.only = append(a.only, strings.TrimPrefix(path.Join("/", dir.Value), "/"))
 	}
 	x.files[source] = a
@@ -227,7 +227,7 @@ func (x *expander) assign(app *Application) {
 func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	of := strict.Get(n, "spec", "kubeConfig")
 	if name := strict.Text(of, "configMapRef", "name"); name != "" {
-		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), name))
+		app.leaveOut(n, fmt.Sprintf("%s is for a remote cluster with the identity of a cloud, in ConfigMap %s", strict.Title(n), name))
 	}
 	ref := strict.Get(of, "secretRef")
 	if ref == nil {
@@ -235,7 +235,7 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 	}
 	r := Read{Kind: "Secret", Namespace: strict.Text(n, "metadata", "namespace"), Name: strict.Text(ref, "name")}
 	if x.Scope.ClusterOf(r.Namespace, r.Name) == "" && x.dataOf(r) == nil {
-		app.leaveOut(n, fmt.Sprintf("%s %s is for a remote cluster, whose Secret %s is missing", strict.Text(n, "kind"), strict.Text(n, "metadata", "name"), r.Name))
+		app.leaveOut(n, fmt.Sprintf("%s is for a remote cluster, whose Secret %s is missing", strict.Title(n), r.Name))
 	}
 }
 
@@ -243,14 +243,14 @@ func (x *expander) leaveOutRemote(app *Application, n *yaml.Node) {
 func (x *expander) leaveOutNested(app *Application) {
 	for _, o := range app.Objects {
 		if strings.Contains(strict.Text(o.Node, "apiVersion"), ".toolkit.fluxcd.io/") || IsGenerator(o.Node) {
-			app.stall(fmt.Sprintf("%s %s is for a Flux in a remote cluster, which has none", strict.Text(o.Node, "kind"), strict.Text(o.Node, "metadata", "name")))
+			app.stall(fmt.Sprintf("%s is for a Flux in a remote cluster, which has none", strict.Title(o.Node)))
 		}
 	}
 }
 
 func (x *expander) leaveOutIncluding(app *Application) {
 	for _, source := range x.sourcesOf(app.source) {
-		if len(items(strict.Get(x.of[source], "spec", "include"))) > 0 {
+		if len(strict.List(x.of[source], "spec", "include")) > 0 {
 			app.stall(source + " includes other repositories, which is not supported: spec.include")
 		}
 	}
@@ -296,19 +296,16 @@ func (x *expander) leaveOutUnread() {
 		}
 		return reason
 	}
-	for _, list := range [][]Application{x.Roots, x.Applications} {
-		for i := range list {
-			a := &list[i]
-			if unread := why(a.source); unread != "" && (a.mounted || a.Elsewhere != "") {
-				a.stall(unread)
-			}
-			for _, r := range a.Releases {
-				if a.mounted && !r.Suspended {
-					a.LeftOut = cmp.Or(a.LeftOut, why(r.chart), why(r.Source))
-				}
-			}
-			x.awaitSources(a)
+	for a := range x.all() {
+		if unread := why(a.source); unread != "" && (a.mounted || a.Elsewhere != "") {
+			a.stall(unread)
 		}
+		for _, r := range a.Releases {
+			if a.mounted && !r.Suspended {
+				a.LeftOut = cmp.Or(a.LeftOut, why(r.chart), why(r.Source))
+			}
+		}
+		x.awaitSources(a)
 	}
 }
 
@@ -341,15 +338,4 @@ func (x *expander) awaitSources(a *Application) {
 			a.LeftOut = cmp.Or(a.LeftOut, why)
 		}
 	}
-}
-
-// outdated reports an object of an API that Flux does not serve, or leaves out the application if it is mounted.
-func (x *expander) outdated(app *Application, o render.Document, of string) {
-	version := strict.Text(o.Node, "apiVersion")
-	message := fmt.Sprintf("%s is of %s, which Flux no longer serves", of, version)
-	if app.mounted {
-		app.stall(message)
-		return
-	}
-	x.fail(lab.Position{File: o.File, Line: o.Line}, message, "write "+served(o.Node))
 }

@@ -39,11 +39,6 @@ type Need struct {
 	mentioned string // what may meet it mentions this
 }
 
-// Title names an object in messages, "Deployment web".
-func Title(n *yaml.Node) string {
-	return strings.TrimSpace(strict.Text(n, "kind") + " " + strict.Text(n, "metadata", "name"))
-}
-
 // Unit is what an engine applies together: an Application, a Kustomization, or a release.
 type Unit struct {
 	Cluster, Name string // without a name: what a cluster has by itself
@@ -184,13 +179,6 @@ func groupOf(n *yaml.Node) string {
 
 func namespaceOf(n *yaml.Node, otherwise string) string {
 	return cmp.Or(strict.Text(n, "metadata", "namespace"), otherwise)
-}
-
-func sequence(n *yaml.Node, path ...any) []*yaml.Node {
-	if n = strict.Get(n, path...); n == nil || n.Kind != yaml.SequenceNode {
-		return nil
-	}
-	return n.Content
 }
 
 // appendOther appends a string, unless it is the last one.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/strict"
 )
@@ -49,12 +48,8 @@ func podWith(object *yaml.Node) (*corev1.Pod, error) {
 	if strict.Text(object, "kind") == "Pod" {
 		template = object
 	}
-	text, err := yaml.Marshal(template)
-	if err != nil {
-		return nil, err
-	}
 	var of corev1.PodTemplateSpec
-	if err := sigsyaml.Unmarshal(text, &of); err != nil {
+	if err := strict.Into(template, &of); err != nil {
 		return nil, err
 	}
 	of.Namespace = strict.Text(object, "metadata", "namespace")

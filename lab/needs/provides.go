@@ -72,13 +72,13 @@ func provides(n *yaml.Node, namespace string) []string {
 	case "PersistentVolume":
 		return []string{ofClass(strict.Text(n, "spec", "storageClassName"))}
 	case "Role", "ClusterRole":
-		for _, rule := range sequence(n, "rules") {
+		for _, rule := range strict.List(n, "rules") {
 			for can, resources := range permitting {
 				if permits(rule, []string{"create"}, resources...) {
 					list = append(list, can)
 				}
 			}
-			for _, group := range sequence(rule, "apiGroups") {
+			for _, group := range strict.List(rule, "apiGroups") {
 				if setsStatus(rule) {
 					list = append(list, controls(group.Value))
 				}
@@ -107,7 +107,7 @@ func provides(n *yaml.Node, namespace string) []string {
 // defines returns the kinds of a definition.
 func defines(n *yaml.Node) []string {
 	var list []string
-	for _, v := range sequence(n, "spec", "versions") {
+	for _, v := range strict.List(n, "spec", "versions") {
 		if strict.Text(v, "served") != "false" {
 			list = append(list, kindOf(schema.GroupVersionKind{Group: strict.Text(n, "spec", "group"), Version: strict.Text(v, "name"), Kind: strict.Text(n, "spec", "names", "kind")}))
 		}
@@ -118,14 +118,14 @@ func defines(n *yaml.Node) []string {
 // permits reports whether a rule of a role permits a verb on a resource.
 func permits(rule *yaml.Node, verbs []string, resources ...string) bool {
 	has := func(key string, values []string) bool {
-		return slices.ContainsFunc(sequence(rule, key), func(n *yaml.Node) bool { return n.Value == "*" || slices.Contains(values, n.Value) })
+		return slices.ContainsFunc(strict.List(rule, key), func(n *yaml.Node) bool { return n.Value == "*" || slices.Contains(values, n.Value) })
 	}
 	return has("resources", resources) && has("verbs", verbs)
 }
 
 // setsStatus reports whether a rule of a role permits to set the status of objects.
 func setsStatus(rule *yaml.Node) bool {
-	return slices.ContainsFunc(sequence(rule, "resources"), func(resource *yaml.Node) bool {
+	return slices.ContainsFunc(strict.List(rule, "resources"), func(resource *yaml.Node) bool {
 		return (resource.Value == "*" || strings.HasSuffix(resource.Value, "/status")) && permits(rule, []string{"update", "patch"}, resource.Value)
 	})
 }

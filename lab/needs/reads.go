@@ -59,12 +59,12 @@ func podReads(spec *yaml.Node, namespace string) []string {
 	if account := strict.Text(spec, "serviceAccountName"); account != "default" && namespace != metav1.NamespaceSystem {
 		read("ServiceAccount", spec, "serviceAccountName")
 	}
-	for _, c := range slices.Concat(sequence(spec, "initContainers"), sequence(spec, "containers")) {
-		for _, e := range sequence(c, "env") {
+	for _, c := range slices.Concat(strict.List(spec, "initContainers"), strict.List(spec, "containers")) {
+		for _, e := range strict.List(c, "env") {
 			read("Secret", strict.Get(e, "valueFrom", "secretKeyRef"), "name")
 			read("ConfigMap", strict.Get(e, "valueFrom", "configMapKeyRef"), "name")
 		}
-		for _, e := range sequence(c, "envFrom") {
+		for _, e := range strict.List(c, "envFrom") {
 			read("Secret", strict.Get(e, "secretRef"), "name")
 			read("ConfigMap", strict.Get(e, "configMapRef"), "name")
 		}
@@ -75,13 +75,49 @@ func podReads(spec *yaml.Node, namespace string) []string {
 	if class := strict.Text(spec, "runtimeClassName"); class != "" {
 		list = append(list, "RuntimeClass "+class)
 	}
-	for _, v := range sequence(spec, "volumes") {
+	for _, v := range strict.List(spec, "volumes") {
 		read("PersistentVolumeClaim", strict.Get(v, "persistentVolumeClaim"), "claimName")
 		read("Secret", strict.Get(v, "secret"), "secretName")
 		read("ConfigMap", strict.Get(v, "configMap"), "name")
-		for _, p := range sequence(v, "projected", "sources") {
+		for _, p := range strict.List(v, "projected", "sources") {
 			read("Secret", strict.Get(p, "secret"), "name")
 			read("ConfigMap", strict.Get(p, "configMap"), "name")
+		}
+	}
+	return list
+}
+
+// Images returns the images of objects.
+func Images(objects []render.Document) []string {
+	var list []string
+	for _, c := range containers(objects) {
+		if ref := strict.Text(c, "image"); ref != "" {
+			list = appendNew(list, ref)
+		}
+	}
+	return list
+}
+
+// AlwaysPulled returns the images of objects that nodes pull even if they have them.
+func AlwaysPulled(objects []render.Document) []string {
+	var list []string
+	for _, c := range containers(objects) {
+		image, policy := strict.Text(c, "image"), strict.Text(c, "imagePullPolicy")
+		_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+		if image != "" && (policy == "Always" || policy == "" && (tag == "" || tag == "latest") && !strings.Contains(image, "@")) {
+			list = append(list, image)
+		}
+	}
+	return list
+}
+
+// containers returns the containers of the pods of objects of any kind.
+func containers(objects []render.Document) []*yaml.Node {
+	var list []*yaml.Node
+	for _, o := range objects {
+		for _, keys := range [][]any{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {
+			pod := strict.Get(strict.Get(o.Node, "spec"), keys...)
+			list = append(list, slices.Concat(strict.List(pod, "initContainers"), strict.List(pod, "containers"))...)
 		}
 	}
 	return list

@@ -26,7 +26,7 @@ func (u Unit) tracked() map[string]string {
 		if namespaced, known := render.Namespaced(o); known && !namespaced {
 			in = ""
 		}
-		list[gvk.GroupKind().String()+" "+in+"/"+name] = Title(o.Node)
+		list[gvk.GroupKind().String()+" "+in+"/"+name] = strict.Title(o.Node)
 	}
 	return list
 }
@@ -39,16 +39,17 @@ func Relate(e *lab.Estate, engine Engine, units map[string]Unit, clusters []Unit
 		w.Add(c)
 		judged[c.Cluster] = true
 	}
-	for _, a := range e.Applications {
+	unit := func(a lab.Generated) Unit {
 		u := units[a.Name]
 		u.Cluster, u.Name = a.Cluster, a.Name
-		w.Add(u)
+		return u
+	}
+	for _, a := range e.Applications {
+		w.Add(unit(a))
 	}
 	for i := range e.Applications {
 		if a := &e.Applications[i]; judged[a.Cluster] {
-			u := units[a.Name]
-			u.Cluster, u.Name = a.Cluster, a.Name
-			a.Lacks = w.lacks(engine, u)
+			a.Lacks = w.lacks(engine, unit(*a))
 		}
 	}
 	all := named(e)
@@ -84,9 +85,9 @@ func (n Need) says(cluster string) string {
 	case n.Sort == Exists:
 		return "nothing in Git creates " + n.What + " on " + cluster
 	case len(n.By)+len(n.May) == 0:
-		return Title(n.Object) + " is " + n.What
+		return strict.Title(n.Object) + " is " + n.What
 	}
-	return Title(n.Object) + " waits for " + n.What + ", which nothing provides on " + cluster
+	return strict.Title(n.Object) + " waits for " + n.What + ", which nothing provides on " + cluster
 }
 
 // share records the objects that several Applications of a cluster have: each marks them as its own, and the others are out of sync.

@@ -67,38 +67,41 @@ func doubts(e *lab.Estate) {
 	}
 }
 
+// cause is why some Applications are left out or doubtful.
+type cause struct {
+	at               lab.Position
+	why, consequence string
+}
+
+// causes are the names of the Applications of each cause, in the order of the first.
+type causes struct {
+	order []cause
+	names map[cause][]string
+}
+
+func (c *causes) add(of cause, name string) {
+	if c.names[of] == nil {
+		c.order = append(c.order, of)
+	}
+	c.names[of] = append(c.names[of], name)
+}
+
 // note notes why Applications are left out or doubtful, except what was noted of them already.
 func note(e *lab.Estate, noted map[string]string) {
-	type cause struct {
-		at               lab.Position
-		why, consequence string
-	}
-	names := map[cause][]string{}
-	var order []cause
+	list := causes{names: map[cause][]string{}}
 	for _, a := range e.Applications {
-		why, consequence := verdict(a)
-		if why == noted[a.Name] {
-			continue
+		if why, consequence := verdict(a); why != noted[a.Name] {
+			list.add(cause{a.At, why, consequence}, a.Name)
 		}
-		c := cause{a.At, why, consequence}
-		if names[c] == nil {
-			order = append(order, c)
-		}
-		names[c] = append(names[c], a.Name)
 	}
-	for _, c := range order {
-		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(names[c], ", ") + ": " + c.why, Cure: c.consequence})
+	for _, c := range list.order {
+		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(list.names[c], ", ") + ": " + c.why, Cure: c.consequence})
 	}
 }
 
 // Mark marks and notes the Applications that need an unreachable repository, and returns them as problems.
 func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
-	type cause struct {
-		at   lab.Position
-		what string
-	}
-	var causes []cause
-	names, noted := map[cause][]string{}, map[string]string{}
+	list, noted := causes{names: map[cause][]string{}}, map[string]string{}
 	for i := range e.Applications {
 		a := &e.Applications[i]
 		noted[a.Name], _ = verdict(*a)
@@ -117,11 +120,7 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 			}
 			a.LeftOut = cmp.Or(a.LeftOut, what)
 			noted[a.Name] = a.LeftOut
-			c := cause{a.At, what}
-			if names[c] == nil {
-				causes = append(causes, c)
-			}
-			names[c] = append(names[c], a.Name)
+			list.add(cause{a.At, what, ""}, a.Name)
 		}
 	}
 	dependents(e)
@@ -130,10 +129,9 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	}
 	doubts(e)
 	var ps lab.Problems
-	for _, c := range causes {
-		ps = append(ps, lab.Problem{Position: c.at, Message: c.what, Cure: "needed by " + strings.Join(names[c], ", ")})
-	}
-	for _, p := range ps {
+	for _, c := range list.order {
+		p := lab.Problem{Position: c.at, Message: c.why, Cure: "needed by " + strings.Join(list.names[c], ", ")}
+		ps = append(ps, p)
 		p.Cure += ", which lab does not wait for"
 		e.Notes = append(e.Notes, p)
 	}

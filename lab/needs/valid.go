@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/json"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/argo"
 	"homelab/lab/render"
@@ -58,18 +57,14 @@ func invalid(o render.Document, fields bool) string {
 	if name := strict.Text(o.Node, "metadata", "name"); gvk.Group != "rbac.authorization.k8s.io" && len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return "invalid: its name cannot be that of an object"
 	}
-	text, err := yaml.Marshal(o.Node)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
+	text, err := strict.JSON(o.Node)
 	if err != nil {
 		return ""
 	}
 	if gvk.Kind == "Secret" {
-		data := strict.Get(o.Node, "data")
-		for i := 1; data != nil && i < len(data.Content); i += 2 {
-			if _, err := base64.StdEncoding.DecodeString(data.Content[i].Value); err != nil && !strict.IsNull(data.Content[i]) {
-				return "invalid: data." + data.Content[i-1].Value + " is not in base64"
+		for key, value := range strict.Pairs(o.Node, "data") {
+			if _, err := base64.StdEncoding.DecodeString(value.Value); err != nil && !strict.IsNull(value) {
+				return "invalid: data." + key.Value + " is not in base64"
 			}
 		}
 	}

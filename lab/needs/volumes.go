@@ -31,7 +31,7 @@ func (w World) volumes(e Engine, u Unit, n *yaml.Node) []Need {
 			list = append(list, Need{Sort: Used, Object: n, What: "a pod that uses it", Clause: ", which no pod uses", By: []string{by}, May: []string{createsPods}})
 		}
 	case "StatefulSet":
-		for _, claim := range sequence(n, "spec", "volumeClaimTemplates") {
+		for _, claim := range strict.List(n, "spec", "volumeClaimTemplates") {
 			if !Idle(n) {
 				list = append(list, w.volume(u, n, strict.Get(claim, "spec"), " with a volume")...)
 			}
@@ -63,7 +63,7 @@ func (w World) volume(u Unit, n, claim *yaml.Node, with string) []Need {
 	case runs == provisioner && !isLocal(class):
 		need.Clause, need.May = ", whose StorageClass is not bound by WaitForFirstConsumer", nil
 	default:
-		need.Clause, need.mentioned = " of provisioner "+runs+", which nothing available runs", runs
+		need.Clause, need.mentioned = " of provisioner "+runs+", which no workload of this lab provides", runs
 	}
 	need.Clause = with + need.Clause
 	return []Need{need}
@@ -95,7 +95,7 @@ func (w World) class(u Unit, name string) *yaml.Node {
 
 // sharedMode returns an access mode that a claim asks for and lab's StorageClass does not have, or "".
 func sharedMode(claim *yaml.Node) string {
-	for _, mode := range sequence(claim, "accessModes") {
+	for _, mode := range strict.List(claim, "accessModes") {
 		if mode.Value == string(corev1.ReadWriteMany) || mode.Value == string(corev1.ReadOnlyMany) {
 			return mode.Value
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -13,12 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // input is a value that can be changed: a scalar of a YAML file or of the options, or a whole file of another kind.
@@ -47,19 +46,6 @@ func (w watched) Open(name string) (fs.File, error) {
 		}
 	}
 	return f, err
-}
-
-// edited is a tree with other contents of files.
-type edited struct {
-	fs.FS
-	files fstest.MapFS
-}
-
-func (e edited) Open(name string) (fs.File, error) {
-	if e.files[name] != nil {
-		return e.files.Open(name)
-	}
-	return e.FS.Open(name)
 }
 
 // first renders the subject as it is, and returns its inputs.
@@ -105,7 +91,7 @@ func (t *tracer) inputsOf(tree, file string, files fs.FS) []input {
 		t.templates[[2]string{tree, file}] = strings.Split(string(data), "\n")
 		return nil
 	}
-	if docs, err := decode(data); err == nil && isYAML(file) {
+	if docs, err := strict.Nodes(data); err == nil && isYAML(file) {
 		var list []input
 		_ = scalars(docs, func(at string, line int, n *yaml.Node) {
 			list = append(list, input{tree: tree, file: file, scalar: len(list), Value: Value{Position: lab.Position{File: name, Line: line}, Path: at, Text: n.Value}})
@@ -140,26 +126,13 @@ func isYAML(file string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json", ""}, path.Ext(file))
 }
 
-func decode(data []byte) ([]*yaml.Node, error) {
-	var docs []*yaml.Node
-	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
-		var n yaml.Node
-		if err := dec.Decode(&n); errors.Is(err, io.EOF) {
-			return docs, nil
-		} else if err != nil {
-			return nil, err
-		}
-		docs = append(docs, &n)
-	}
-}
-
 // scalars visits the scalars of documents, and those of YAML that is a text in them, such as a patch. What visit changes in such a text changes it.
 func scalars(docs []*yaml.Node, visit func(path string, line int, n *yaml.Node)) error {
 	var failed error
 	for _, d := range docs {
 		walk(d, "", func(at string, n *yaml.Node) {
-			inner, err := decode([]byte(n.Value))
-			if err != nil || n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "\n") || len(inner) == 0 || inner[0].Content[0].Kind == yaml.ScalarNode {
+			inner, err := strict.Nodes([]byte(n.Value))
+			if err != nil || n.Kind != yaml.ScalarNode || !strings.Contains(n.Value, "\n") || len(inner) == 0 || inner[0].Kind == yaml.ScalarNode {
 				visit(at, n.Line, n)
 				return
 			}
@@ -199,62 +172,53 @@ func encode(docs []*yaml.Node) ([]byte, error) {
 // render renders the subject with other values of inputs.
 func (t *tracer) render(inputs []input) ([]render.Document, error) {
 	options := t.Options
-	var changes []input
+	changes := map[[2]string][]input{} // by tree and file
 	for _, in := range inputs {
+		at := [2]string{in.tree, in.file}
 		if in.option == nil {
-			changes = append(changes, in)
+			changes[at] = append(changes[at], in)
+			continue
 		}
-	}
-	if len(changes) < len(inputs) {
-		options, _ = copied(t.Options).(map[string]any)
-		for _, in := range inputs {
-			if in.option != nil {
-				change(options, in.option)
-			}
-		}
+		options, _ = changed(options, in.option).(map[string]any)
 	}
 	var failed error
 	docs, err := t.Render(options, func(tree string, files fs.FS) fs.FS {
-		of := edited{files, fstest.MapFS{}}
-		for _, in := range changes {
-			if in.tree != tree || of.files[in.file] != nil {
+		of := render.Overlay{FS: files, Files: map[string][]byte{}}
+		for at, list := range changes {
+			if at[0] != tree {
 				continue
 			}
-			if in.line > 0 {
-				of.files[in.file] = &fstest.MapFile{Data: t.relined(changes, in), Mode: 0o444}
-				continue
-			}
-			var which []int
-			for _, other := range changes {
-				if other.tree == tree && other.file == in.file {
-					which = append(which, other.scalar)
-				}
-			}
-			data, err := fs.ReadFile(files, in.file)
-			if err == nil {
-				data, err = rewritten(data, which)
-			}
+			var err error
+			of.Files[at[1]], err = t.changed(files, list)
 			failed = errors.Join(failed, err)
-			of.files[in.file] = &fstest.MapFile{Data: data, Mode: 0o444}
 		}
 		return of
 	})
 	return docs, errors.Join(err, failed)
 }
 
-// relined returns the template of an input with other lines.
-func (t *tracer) relined(changes []input, of input) []byte {
+// changed returns a file with other values of its inputs: lines of a template, or scalars.
+func (t *tracer) changed(files fs.FS, list []input) ([]byte, error) {
+	of := list[0]
+	if of.line == 0 {
+		var which []int
+		for _, in := range list {
+			which = append(which, in.scalar)
+		}
+		data, err := fs.ReadFile(files, of.file)
+		if err != nil {
+			return nil, err
+		}
+		return rewritten(data, which)
+	}
 	lines := slices.Clone(t.templates[[2]string{of.tree, of.file}])
-	for _, in := range changes {
-		if in.tree == of.tree && in.file == of.file {
-			if in.drop {
-				lines[in.line-1] = ""
-				continue
-			}
-			lines[in.line-1] = strings.ReplaceAll(lines[in.line-1], in.Text, otherText(in.Text))
+	for _, in := range list {
+		line := &lines[in.line-1]
+		if *line = strings.ReplaceAll(*line, in.Text, otherText(in.Text)); in.drop {
+			*line = ""
 		}
 	}
-	return []byte(strings.Join(lines, "\n"))
+	return []byte(strings.Join(lines, "\n")), nil
 }
 
 // rewritten returns a file with other values of the scalars with these numbers.
@@ -262,7 +226,7 @@ func rewritten(data []byte, which []int) ([]byte, error) {
 	if which[0] == whole {
 		return append(slices.Clone(data), "\nother\n"...), nil
 	}
-	docs, err := decode(data)
+	docs, err := strict.Nodes(data)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +259,7 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// filling is the key of what was a mapping without elements.
+// filling stands in what was empty: it is the key in a mapping, and else the value.
 const filling = "other"
 
 // other changes a scalar, or a list or mapping without elements.
@@ -305,12 +269,12 @@ func other(n *yaml.Node) {
 		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: filling}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: "x"}}
 		n.Style = 0
 	case n.Kind == yaml.SequenceNode:
-		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "other"}}
+		n.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: filling}}
 		n.Style = 0
 	case n.Tag == "!!bool":
 		n.Value = strconv.FormatBool(n.Value != "true")
 	case n.Tag == "!!null":
-		n.Tag, n.Value = "!!str", "other"
+		n.Tag, n.Value = "!!str", filling
 	default:
 		n.Value = otherText(n.Value)
 	}
@@ -332,42 +296,32 @@ func leaves(v any, at []string, visit func(at []string, v any)) {
 	}
 }
 
-func copied(v any) any {
-	data, err := json.Marshal(v)
-	if err != nil {
+// changed returns decoded JSON with another value at a path. It shares the rest with the original.
+func changed(v any, at []string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(at) > 0 {
+			v = maps.Clone(v)
+			v[at[0]] = changed(v[at[0]], at[1:])
+		}
 		return v
-	}
-	var c any
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if dec.Decode(&c) != nil {
-		return v
-	}
-	return c
-}
-
-// change changes the value at a path of decoded JSON.
-func change(v any, at []string) any {
-	if len(at) > 0 {
-		switch in := v.(type) {
-		case map[string]any:
-			in[at[0]] = change(in[at[0]], at[1:])
-		case []any:
-			if i, err := strconv.Atoi(at[0]); err == nil && i < len(in) {
-				in[i] = change(in[i], at[1:])
+	case []any:
+		if len(at) > 0 {
+			if i, err := strconv.Atoi(at[0]); err == nil && i < len(v) {
+				v = slices.Clone(v)
+				v[i] = changed(v[i], at[1:])
 			}
 		}
 		return v
-	}
-	switch v := v.(type) {
 	case bool:
 		return !v
 	case string:
 		return otherText(v)
-	case json.Number:
-		return json.Number(otherText(v.String()))
+	case int, int64, float64, json.Number:
+		text, _ := json.Marshal(v) // a number always encodes
+		return json.Number(otherText(string(text)))
 	case nil:
-		return "other"
+		return filling
 	}
 	return v
 }

@@ -14,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // Subject is something that is rendered from files and options.
@@ -137,14 +138,10 @@ func flatten(docs []render.Document) outcome {
 // walk visits scalars, and lists and mappings without elements.
 func walk(n *yaml.Node, path string, visit func(path string, n *yaml.Node)) {
 	switch n.Kind {
-	case yaml.DocumentNode:
-		for _, c := range n.Content {
-			walk(c, path, visit)
-		}
 	case yaml.AliasNode: // its anchor is visited
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			walk(n.Content[i+1], join(path, n.Content[i].Value), visit)
+		for key, value := range strict.Pairs(n) {
+			walk(value, join(path, key.Value), visit)
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {

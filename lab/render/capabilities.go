@@ -8,8 +8,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"homelab/lab"
+	"homelab/lab/strict"
 )
 
 // builtin returns the API versions of the kinds that every cluster has, as v1/Pod. Helm alone knows those of groups.
@@ -31,4 +34,9 @@ func (s Source) kubeVersion() string {
 		version = v[0] + "." + v[1]
 	}
 	return version
+}
+
+// Namespaced reports whether objects of a kind are in namespaces, if that is known.
+func Namespaced(o Document) (namespaced, known bool) {
+	return openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: strict.Text(o.Node, "apiVersion"), Kind: strict.Text(o.Node, "kind")})
 }

@@ -1,9 +1,11 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"reflect"
 	"regexp"
@@ -62,16 +64,9 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 	e.box.Longest = sandbox.Longest(reflect.ValueOf(map[string]any(top)))
 	root := template.New(tplName).Option("missingkey=zero")
 	root.Funcs(e.functions(root))
-	var names []string
-	for name := range sources {
-		names = append(names, name)
-	}
 	// The last definition of a name wins: a chart overrides its subcharts.
-	slices.SortFunc(names, func(a, b string) int {
-		if x, y := strings.Count(a, "/"), strings.Count(b, "/"); x != y {
-			return y - x
-		}
-		return strings.Compare(b, a)
+	names := slices.SortedFunc(maps.Keys(sources), func(a, b string) int {
+		return cmp.Or(strings.Count(b, "/")-strings.Count(a, "/"), strings.Compare(b, a))
 	})
 	for _, name := range names {
 		if err := sandbox.Nesting(sources[name].text); err != nil {

@@ -106,8 +106,8 @@ func (k Kustomization) common(doc Document) {
 			if k.Note != nil {
 				k.Note(lab.Problem{
 					Position: lab.Position{File: doc.File, Line: cmp.Or(at.Line, doc.Line)},
-					Message: fmt.Sprintf("%s %s: Flux drops all of metadata.%s, as %s is %s, not a string",
-						strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), field, key, value),
+					Message: fmt.Sprintf("%s: Flux drops all of metadata.%s, as %s is %s, not a string",
+						strict.Title(doc.Node), field, key, value),
 					Cure: quoteVariable,
 				})
 			}

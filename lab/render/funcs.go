@@ -29,14 +29,14 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 	delete(funcs, "expandenv")
 	maps.Copy(funcs, template.FuncMap{
 		"toToml": func(v any) string {
-			var b bytes.Buffer
-			if err := toml.NewEncoder(&b).Encode(v); err != nil {
+			text, err := encodeTOML(v)
+			if err != nil {
 				return err.Error()
 			}
-			return b.String()
+			return text
 		},
 		"fromToml": func(s string) map[string]any { return decoded(s, toml.Unmarshal) },
-		"toYaml":   toYAML,
+		"toYaml":   func(v any) string { return quiet(encodeYAML(v)) },
 		"toYamlPretty": func(v any) string {
 			var b bytes.Buffer
 			encoder := yaml.NewEncoder(&b)
@@ -48,13 +48,7 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 		},
 		"fromYaml":      func(s string) map[string]any { return decoded(s, unmarshalYAML) },
 		"fromYamlArray": func(s string) []any { return decodedList(s, unmarshalYAML) },
-		"toJson": func(v any) string {
-			data, err := json.Marshal(v)
-			if err != nil {
-				return ""
-			}
-			return string(data)
-		},
+		"toJson":        func(v any) string { return quiet(encodeJSON(v)) },
 		"fromJson":      func(s string) map[string]any { return decoded(s, json.Unmarshal) },
 		"fromJsonArray": func(s string) []any { return decodedList(s, json.Unmarshal) },
 		"getHostByName": func(string) string { return "" },
@@ -138,12 +132,28 @@ func decodedList(s string, unmarshal func([]byte, any) error) []any {
 	return a
 }
 
-func toYAML(v any) string {
+func encodeTOML(v any) (string, error) {
+	var b bytes.Buffer
+	err := toml.NewEncoder(&b).Encode(v)
+	return b.String(), err
+}
+
+func encodeYAML(v any) (string, error) {
 	data, err := sigsyaml.Marshal(v)
+	return strings.TrimSuffix(string(data), "\n"), err
+}
+
+func encodeJSON(v any) (string, error) {
+	data, err := json.Marshal(v)
+	return string(data), err
+}
+
+// quiet returns nothing in place of an error.
+func quiet(text string, err error) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSuffix(string(data), "\n")
+	return text
 }
 
 // files is .Files: a chart's files other than templates.
@@ -194,7 +204,7 @@ func (f files) as(text func([]byte) string) string {
 	for name, data := range f {
 		m[path.Base(name)] = text(data)
 	}
-	return toYAML(m)
+	return quiet(encodeYAML(m))
 }
 
 // Lines returns the lines of a file.

@@ -83,7 +83,7 @@ func (s Source) template(c *chart.Chart, o appset.Helm, vals map[string]any, b *
 			if lines != nil {
 				f.line = 0
 			}
-			return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: f.line}, Message: oneLine(f.message)}}
+			return nil, invalid(lab.Position{File: file, Line: f.line}, oneLine(f.message), "")
 		}
 		return nil, failed(at, err)
 	}
@@ -98,7 +98,7 @@ func (s Source) template(c *chart.Chart, o appset.Helm, vals map[string]any, b *
 		}
 		for _, d := range more {
 			if untyped(d.Node) {
-				return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: d.Line}, Message: "rendered output: a document without kind"}}
+				return nil, invalid(lab.Position{File: file, Line: d.Line}, "rendered output: a document without kind", "")
 			}
 			events, known := helmEvents(d)
 			if known && !(o.SkipTests && slices.Contains(events, release.HookTest)) {

@@ -1,8 +1,6 @@
 package render
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,9 +11,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"helm.sh/helm/v3/pkg/chart"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/argo"
 )
@@ -36,21 +32,7 @@ func helmVersion(m argo.Minor) string {
 func helm4(m argo.Minor) template.FuncMap {
 	funcs := template.FuncMap{}
 	if m.Has(5) {
-		maps.Copy(funcs, template.FuncMap{
-			"mustToToml": func(v any) (string, error) {
-				var b bytes.Buffer
-				err := toml.NewEncoder(&b).Encode(v)
-				return b.String(), err
-			},
-			"mustToYaml": func(v any) (string, error) {
-				data, err := sigsyaml.Marshal(v)
-				return strings.TrimSuffix(string(data), "\n"), err
-			},
-			"mustToJson": func(v any) (string, error) {
-				data, err := json.Marshal(v)
-				return string(data), err
-			},
-		})
+		maps.Copy(funcs, template.FuncMap{"mustToToml": encodeTOML, "mustToYaml": encodeYAML, "mustToJson": encodeJSON})
 	}
 	if m.Has(6) {
 		in := func(unit func(d time.Duration) any, invalid any) func(v any) any {

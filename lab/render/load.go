@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -157,12 +158,7 @@ func (s Source) asHelm4(c *chart.Chart) error {
 }
 
 func vendored(c *chart.Chart, name string) bool {
-	for _, d := range c.Dependencies() {
-		if d.Name() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return d.Name() == name })
 }
 
 // loadChart is loader.LoadDir for an fs.FS.

@@ -81,21 +81,24 @@ func Common(docs []Document, labels, annotations map[string]string) {
 
 // set sets a text in a mapping, and creates the mappings that lead to it.
 func set(n *yaml.Node, value string, keys ...string) {
-	for i, key := range keys {
+	last := len(keys) - 1
+	for _, key := range keys[:last] {
 		below := strict.Get(n, key)
-		last := i == len(keys)-1
-		if below == nil {
-			below = &yaml.Node{Line: n.Line}
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: key, Line: n.Line}, below)
-		}
-		switch {
-		case last:
-			*below = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: value, Line: below.Line}
-		case below.Kind != yaml.MappingNode:
-			*below = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: below.Line}
+		if below == nil || below.Kind != yaml.MappingNode {
+			below = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: lineAt(below, n)}
+			strict.Set(n, key, below)
 		}
 		n = below
 	}
+	strict.Set(n, keys[last], &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: value, Line: lineAt(strict.Get(n, keys[last]), n)})
+}
+
+// lineAt returns the line of a node, or of the mapping to which it is added.
+func lineAt(n, in *yaml.Node) int {
+	if n == nil {
+		return in.Line
+	}
+	return n.Line
 }
 
 // Repeated returns the first object with the kind, namespace and name of another, which kustomize rejects.

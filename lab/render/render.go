@@ -73,6 +73,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.String() }
 
+func invalid(at lab.Position, message, cure string) error {
+	return &Error{Problem: lab.Problem{Position: at, Message: message, Cure: cure}}
+}
+
 func remote(at lab.Position, what, message string) error {
 	return &Error{Problem: lab.Problem{Position: at, Message: message}, Remote: what}
 }
@@ -119,7 +123,7 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 func Render(s Source) ([]Document, error) {
 	dir := path.Clean(s.Path)
 	if !fs.ValidPath(dir) {
-		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.Path}, Message: "leaves the repository"}}
+		return nil, failed(s.Path, errors.New("leaves the repository"))
 	}
 	if s.Path = dir; !isFolder(s.FS, dir) {
 		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "does not exist"}, Missing: dir}
@@ -140,7 +144,7 @@ func Render(s Source) ([]Document, error) {
 	case Kustomize:
 		docs, err = s.kustomize()
 	default:
-		err = &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
+		err = failed(dir, errors.New("is not rendered: "+strings.ToLower(string(t))))
 	}
 	docs, invalid := listed(docs)
 	return docs, cmp.Or(err, invalid)
@@ -159,7 +163,7 @@ func listed(docs []Document) (objects []Document, err error) {
 		}
 		for _, n := range list {
 			if untyped(n) {
-				err = cmp.Or(err, error(&Error{Problem: lab.Problem{Position: strict.Position(d.File, n), Message: "an item without kind"}}))
+				err = cmp.Or(err, invalid(strict.Position(d.File, n), "an item without kind", ""))
 				continue
 			}
 			err = cmp.Or(err, trackable(d.File, n), finite(d.File, n))
@@ -178,7 +182,7 @@ func untyped(n *yaml.Node) bool {
 // finite returns the error of a number that JSON does not have.
 func finite(file string, n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!float" && strings.ContainsAny(n.Value, "iIaA") {
-		return &Error{Problem: lab.Problem{Position: strict.Position(file, n), Message: n.Value + " is no number to Kubernetes", Cure: "quote it if it is text"}}
+		return invalid(strict.Position(file, n), n.Value+" is not a number in JSON, which Kubernetes reads", "quote it if it is text")
 	}
 	for _, c := range n.Content {
 		if err := finite(file, c); err != nil {
@@ -195,10 +199,9 @@ func trackable(file string, n *yaml.Node) error {
 		return nil
 	}
 	if at.Kind != yaml.MappingNode {
-		return &Error{Problem: lab.Problem{Position: strict.Position(file, at), Message: "annotations are no mapping"}}
+		return invalid(strict.Position(file, at), "metadata.annotations must be a mapping", "")
 	}
-	for i := 0; i+1 < len(at.Content); i += 2 {
-		key, value := at.Content[i], at.Content[i+1]
+	for key, value := range strict.Pairs(at) {
 		if value.Tag == "!!str" && (value.Style != 0 || len(value.Value) > len("off")) {
 			continue
 		}
@@ -207,9 +210,7 @@ func trackable(file string, n *yaml.Node) error {
 			continue
 		}
 		if _, ok := text.(string); !ok {
-			return &Error{Problem: lab.Problem{
-				Position: strict.Position(file, value), Message: fmt.Sprintf("annotation %s is not text: %s", key.Value, oneLine(fmt.Sprint(text))), Cure: "quote it",
-			}}
+			return invalid(strict.Position(file, value), fmt.Sprintf("annotation %s is not text: %s", key.Value, oneLine(fmt.Sprint(text))), "quote it")
 		}
 	}
 	return nil
@@ -230,31 +231,12 @@ const commit = "0000000000000000000000000000000000000000"
 
 // substitute expands Argo CD's build environment.
 func (s Source) substitute(text string) string {
-	return os.Expand(text, func(name string) string {
-		switch name {
-		case "$": // $$
-			return "$"
-		case "ARGOCD_APP_NAME":
-			return s.Application
-		case "ARGOCD_APP_NAMESPACE":
-			return s.Namespace
-		case "ARGOCD_APP_PROJECT_NAME":
-			return s.Project
-		case "ARGOCD_APP_REVISION":
-			return commit
-		case "ARGOCD_APP_REVISION_SHORT":
-			return commit[:7]
-		case "ARGOCD_APP_REVISION_SHORT_8":
-			return commit[:8]
-		case "ARGOCD_APP_SOURCE_REPO_URL":
-			return s.RepoURL
-		case "ARGOCD_APP_SOURCE_PATH":
-			return s.Source.Path
-		case "ARGOCD_APP_SOURCE_TARGET_REVISION":
-			return s.TargetRevision
-		}
-		return ""
-	})
+	environment := map[string]string{
+		"$": "$", "ARGOCD_APP_NAME": s.Application, "ARGOCD_APP_NAMESPACE": s.Namespace, "ARGOCD_APP_PROJECT_NAME": s.Project,
+		"ARGOCD_APP_REVISION": commit, "ARGOCD_APP_REVISION_SHORT": commit[:7], "ARGOCD_APP_REVISION_SHORT_8": commit[:8],
+		"ARGOCD_APP_SOURCE_REPO_URL": s.RepoURL, "ARGOCD_APP_SOURCE_PATH": s.Source.Path, "ARGOCD_APP_SOURCE_TARGET_REVISION": s.TargetRevision,
+	}
+	return os.Expand(text, func(name string) string { return environment[name] })
 }
 
 // documents parses a tool's output. lines maps the lines of text to those of the file; nil if identical. With an error, it returns the documents before.

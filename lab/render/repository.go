@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing/fstest"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
@@ -199,4 +200,36 @@ func HasFolder(fsys fs.FS, dir string) bool {
 		return nil
 	})
 	return found || err != nil
+}
+
+// Overlay is a file system with other contents of some files, which may be missing in it; those without any are hidden.
+type Overlay struct {
+	fs.FS
+	Files map[string][]byte
+}
+
+// Open implements fs.FS.
+func (o Overlay) Open(name string) (fs.File, error) {
+	data, changed := o.Files[name]
+	switch {
+	case !changed:
+		return o.FS.Open(name)
+	case data == nil:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return fstest.MapFS{name: {Data: data, Mode: 0o444}}.Open(name)
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (o Overlay) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(o.FS, name)
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { _, changed := o.Files[path.Join(name, e.Name())]; return changed })
+	for file, data := range o.Files {
+		if path.Dir(file) == name && data != nil {
+			made, _ := fs.ReadDir(fstest.MapFS{path.Base(file): {Data: data, Mode: 0o444}}, ".")
+			entries = append(entries, made...)
+		}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
 }

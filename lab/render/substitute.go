@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error)
 	}
 	docs, problems := strict.Parse(doc.File, object)
 	if len(problems) > 0 || len(docs) != 1 {
-		return nil, failed(doc.File, fmt.Errorf("%s %s is not a manifest after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), problems.Error()))
+		return nil, failed(doc.File, fmt.Errorf("%s is not a manifest after substitution: %s", strict.Title(doc.Node), problems.Error()))
 	}
 	place(docs[0], doc.Node)
 	doc.Node = docs[0]
@@ -64,10 +65,7 @@ const quoteVariable = `quote it with a variable: ${quote}${NAME}${quote}, where 
 
 // written returns an object as kustomize writes it.
 func written(n *yaml.Node) (string, error) {
-	text, err := yaml.Marshal(n)
-	if err == nil {
-		text, err = sigsyaml.YAMLToJSON(text)
-	}
+	text, err := strict.JSON(n)
 	if err == nil {
 		text, err = sigsyaml.JSONToYAML(text)
 	}
@@ -78,48 +76,34 @@ func written(n *yaml.Node) (string, error) {
 func broken(doc Document, files map[string][]byte, value func(string) (string, bool), whole error) error {
 	var culprit *yaml.Node
 	var becomes string
-	var visit func(n *yaml.Node)
-	visit = func(n *yaml.Node) {
-		if culprit != nil {
-			return
+	for _, n := range expressions(doc) {
+		text, err := sigsyaml.Marshal(map[string]string{"v": n.Value})
+		if err == nil {
+			becomes, err = envsubst.Eval(string(text), value)
 		}
-		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
-			text, err := sigsyaml.Marshal(map[string]string{"v": n.Value})
-			if err == nil {
-				becomes, err = envsubst.Eval(string(text), value)
+		if err == nil {
+			if _, err = sigsyaml.YAMLToJSON([]byte(becomes)); err != nil {
+				culprit = n
+				break
 			}
-			if err == nil {
-				if _, err = sigsyaml.YAMLToJSON([]byte(becomes)); err != nil {
-					culprit = n
-				}
-			}
-		}
-		for _, c := range n.Content {
-			visit(c)
 		}
 	}
-	visit(doc.Node)
 	message := strings.TrimPrefix(whole.Error(), "yaml: ")
 	if culprit == nil {
-		return failed(doc.File, fmt.Errorf("%s %s is not valid YAML after substitution: %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), message))
+		return failed(doc.File, fmt.Errorf("%s is not valid YAML after substitution: %s", strict.Title(doc.Node), message))
 	}
 	_, name, _ := strings.Cut(culprit.Value, "${")
 	name, _, _ = strings.Cut(name, "}")
-	return &Error{Problem: lab.Problem{
-		Position: position(doc, culprit, name, files),
-		Message: fmt.Sprintf("%s %s is not valid YAML after substitution: %q becomes %q", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
-			culprit.Value, strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")),
-		Cure: quoteVariable,
-	}}
+	after := strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")
+	return invalid(position(doc, culprit, name, files), fmt.Sprintf("%s is not valid YAML after substitution: %q becomes %q", strict.Title(doc.Node), culprit.Value, after), quoteVariable)
 }
 
 // malformed returns the error for the expressions of an object that cannot be parsed, with their lines in the file.
 func malformed(doc Document, files map[string][]byte, whole error) error {
 	var at lab.Position
 	var texts []string
-	var visit func(n *yaml.Node)
-	visit = func(n *yaml.Node) {
-		for rest := n.Value; n.Kind == yaml.ScalarNode && strings.Contains(rest, "${"); {
+	for _, n := range expressions(doc) {
+		for rest := n.Value; strings.Contains(rest, "${"); {
 			i := strings.Index(rest, "${")
 			literal := i > 0 && rest[i-1] == '$'
 			text := expression(rest[i:])
@@ -134,19 +118,23 @@ func malformed(doc Document, files map[string][]byte, whole error) error {
 			}
 			texts = append(texts, fmt.Sprintf("%s in line %d: %v", text, found.Line, err))
 		}
-		for _, c := range n.Content {
-			visit(c)
-		}
 	}
-	visit(doc.Node)
 	if len(texts) == 0 { // in a key, or only as a whole
 		return failed(doc.File, fmt.Errorf("substitution: %w", whole))
 	}
-	return &Error{Problem: lab.Problem{
-		Position: at,
-		Message:  fmt.Sprintf("%s %s: substitution cannot read %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), strings.Join(texts, "; ")),
-		Cure:     "write $${...} for a literal ${...}, or annotate the object with " + noSubstitution + ": disabled",
-	}}
+	return invalid(at, fmt.Sprintf("%s: substitution cannot read %s", strict.Title(doc.Node), strings.Join(texts, "; ")),
+		"write $${...} for a literal ${...}, or annotate the object with "+noSubstitution+": disabled")
+}
+
+// expressions returns the scalars of an object with variables, each with the keys that lead to it.
+func expressions(doc Document) iter.Seq2[[]string, *yaml.Node] {
+	return func(yield func([]string, *yaml.Node) bool) {
+		for keys, n := range strict.Scalars(doc.Node) {
+			if strings.Contains(n.Value, "${") && !yield(keys, n) {
+				return
+			}
+		}
+	}
 }
 
 // expression returns the expression at the start of a text: up to its closing brace, or else the line.
@@ -179,12 +167,8 @@ func refused(doc Document) error {
 	for _, field := range fields {
 		of := strict.Get(doc.Node, field...)
 		if key, value := notText(of); key != "" {
-			return &Error{Problem: lab.Problem{
-				Position: lab.Position{File: doc.File, Line: strict.Get(of, key).Line},
-				Message: fmt.Sprintf("%s %s: %s.%s is %s after substitution, not a string", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
-					strings.ReplaceAll(strings.Trim(fmt.Sprint(field), "[]"), " ", "."), key, value),
-				Cure: quoteVariable,
-			}}
+			name := strings.ReplaceAll(strings.Trim(fmt.Sprint(field), "[]"), " ", ".")
+			return invalid(lab.Position{File: doc.File, Line: strict.Get(of, key).Line}, fmt.Sprintf("%s: %s.%s is %s after substitution, not a string", strict.Title(doc.Node), name, key, value), quoteVariable)
 		}
 	}
 	return nil
@@ -192,9 +176,9 @@ func refused(doc Document) error {
 
 // notText returns the first key of a mapping whose value is not a string, and the value.
 func notText(m *yaml.Node) (key, value string) {
-	for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
-		if v := m.Content[i+1]; v.Tag != "!!str" && !strict.IsNull(v) {
-			return m.Content[i].Value, cmp.Or(v.Value, strict.KindOf(v))
+	for key, v := range strict.Pairs(m) {
+		if v.Tag != "!!str" && !strict.IsNull(v) {
+			return key.Value, cmp.Or(v.Value, strict.KindOf(v))
 		}
 	}
 	return "", ""
@@ -219,27 +203,16 @@ func (u Unset) Problem() lab.Problem {
 
 func (k Kustomization) unset(doc Document, files map[string][]byte) []Unset {
 	var list []Unset
-	var visit func(n *yaml.Node, field []string)
-	visit = func(n *yaml.Node, field []string) {
-		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
-			for _, name := range Variables(n.Value) {
-				u := Unset{
-					Name: name, At: position(doc, n, name, files), APIVersion: strict.Text(doc.Node, "apiVersion"), Kind: strict.Text(doc.Node, "kind"), Field: slices.Clone(field), Text: n.Value,
-				}
-				if _, set := k.Variables[name]; !set && !slices.ContainsFunc(list, func(o Unset) bool { return o.Name == u.Name && o.At == u.At }) {
-					list = append(list, u)
-				}
+	for keys, n := range expressions(doc) {
+		for _, name := range Variables(n.Value) {
+			u := Unset{
+				Name: name, At: position(doc, n, name, files), APIVersion: strict.Text(doc.Node, "apiVersion"), Kind: strict.Text(doc.Node, "kind"), Field: keys, Text: n.Value,
 			}
-		}
-		for i, c := range n.Content {
-			if n.Kind == yaml.MappingNode {
-				visit(c, append(field, n.Content[i-i%2].Value))
-			} else {
-				visit(c, field)
+			if _, set := k.Variables[name]; !set && !slices.ContainsFunc(list, func(o Unset) bool { return o.Name == u.Name && o.At == u.At }) {
+				list = append(list, u)
 			}
 		}
 	}
-	visit(doc.Node, nil)
 	return list
 }
 

@@ -59,10 +59,7 @@ func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
 			return nil, failed(s.Path, fmt.Errorf("value file %s: %w", o.ValueFiles[i], err))
 		}
 		if len(matches) == 0 && !o.IgnoreMissingValueFiles {
-			return nil, &Error{Problem: lab.Problem{
-				Position: lab.Position{File: s.Path}, Message: fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]),
-				Cure: "write one, or set helm.ignoreMissingValueFiles",
-			}}
+			return nil, invalid(lab.Position{File: s.Path}, fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]), "write one, or set helm.ignoreMissingValueFiles")
 		}
 		for _, name := range matches {
 			match := valueFile{f.fsys, f.ref, name}
@@ -90,4 +87,34 @@ func (s Source) underPath(f valueFile) string {
 		}
 	}
 	return ""
+}
+
+// Layer is a file with values of a chart.
+type Layer struct {
+	Ref  string // name of the source that has it; empty for the chart's own repository
+	File string
+}
+
+// Layers returns the value files of a chart, the last of which wins: its own, and those of the Application. It returns nil for other sources, and if one is unavailable.
+func (s Source) Layers() []Layer {
+	if s.Path = path.Clean(s.Path); TypeOf(s.FS, s.Source) != Helm {
+		return nil
+	}
+	o := appset.Helm{}
+	if s.Helm != nil {
+		o = *s.Helm
+	}
+	files, err := s.valueFiles(o)
+	if err != nil {
+		return nil
+	}
+	layers := []Layer{{File: path.Join(s.Path, "values.yaml")}}
+	for _, f := range files {
+		ref := ""
+		if f.ref != "" {
+			ref = f.ref[1:]
+		}
+		layers = append(layers, Layer{Ref: ref, File: f.name})
+	}
+	return layers
 }

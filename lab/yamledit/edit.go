@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab/fieldpath"
 	"homelab/lab/strict"
@@ -23,7 +24,7 @@ func Set(data []byte, at fieldpath.Path, value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	want, ok := clone(before).(map[string]any)
+	want, ok := runtime.DeepCopyJSONValue(before).(map[string]any)
 	if !ok {
 		return nil, errors.New("the document is not a mapping")
 	}

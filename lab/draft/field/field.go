@@ -3,10 +3,10 @@
 package field
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
@@ -92,7 +92,7 @@ func inStruct(t reflect.Type, keys []string) fill.Type {
 		case t.Kind() == reflect.Float64, t.Kind() == reflect.Float32:
 			return fill.Number
 		case t.Kind() == reflect.String:
-			return named(name)
+			return named[name]
 		case len(keys) == 0:
 			return fill.Text
 		case t.Kind() == reflect.Map:
@@ -141,31 +141,19 @@ func inSchema(s *yaml.Node, keys []string) fill.Type {
 		if t := inSchema(next, keys[1:]); t != fill.Text || len(keys) > 1 {
 			return t
 		}
-		return named(keys[0])
+		return named[keys[0]]
 	}
 	if strict.Text(s, "x-kubernetes-int-or-string") == "true" {
 		return fill.Integer
 	}
-	switch strict.Text(s, "type") {
-	case "boolean":
-		return fill.Boolean
-	case "integer":
-		return fill.Integer
-	case "number":
-		return fill.Number
-	}
-	switch strict.Text(s, "format") {
-	case "ipv4", "ipv6", "ip":
-		return fill.IP
-	case "cidr":
-		return fill.CIDR
-	case "uri", "url":
-		return fill.URL
-	case "duration":
-		return fill.Duration
-	}
-	return fill.Text
+	return cmp.Or(types[strict.Text(s, "type")], formats[strict.Text(s, "format")])
 }
+
+// Types and formats of schemas.
+var (
+	types   = map[string]fill.Type{"boolean": fill.Boolean, "integer": fill.Integer, "number": fill.Number}
+	formats = map[string]fill.Type{"ipv4": fill.IP, "ipv6": fill.IP, "ip": fill.IP, "cidr": fill.CIDR, "uri": fill.URL, "url": fill.URL, "duration": fill.Duration}
+)
 
 func integer(name string) fill.Type {
 	switch {
@@ -187,21 +175,11 @@ func quantity(name string) fill.Type {
 	return fill.Quantity
 }
 
-// named returns the type of a text whose format the API documents only in words.
-func named(name string) fill.Type {
-	switch {
-	case name == "schedule":
-		return fill.Cron
-	case name == "timeZone":
-		return fill.TimeZone
-	case slices.Contains([]string{"clusterIP", "clusterIPs", "externalIPs", "hostIP", "ip", "loadBalancerIP", "podIP"}, name):
-		return fill.IP
-	case slices.Contains([]string{"cidr", "except", "loadBalancerSourceRanges", "podCIDR", "podCIDRs"}, name):
-		return fill.CIDR
-	case name == "url" || name == "repoURL":
-		return fill.URL
-	}
-	return fill.Text
+// named are the types of texts whose format the API documents only in words.
+var named = map[string]fill.Type{
+	"schedule": fill.Cron, "timeZone": fill.TimeZone, "url": fill.URL, "repoURL": fill.URL,
+	"clusterIP": fill.IP, "clusterIPs": fill.IP, "externalIPs": fill.IP, "hostIP": fill.IP, "ip": fill.IP, "loadBalancerIP": fill.IP, "podIP": fill.IP,
+	"cidr": fill.CIDR, "except": fill.CIDR, "loadBalancerSourceRanges": fill.CIDR, "podCIDR": fill.CIDR, "podCIDRs": fill.CIDR,
 }
 
 // Value returns the type of a value of the chart in a folder: of its schema, or else of its default.

@@ -160,9 +160,8 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 	bootstrapped = len(list) > 0
 	if len(list) == 0 {
 		for _, k := range s.kustomizations {
-			parts := strings.Split(path.Dir(k.file), "/")
-			if i := slices.Index(parts, lab.ClustersDir); i >= 0 && i+1 < len(parts) {
-				add(Root{Repo: k.repo, Dir: path.Join(parts[:i+2]...), At: k.at, Name: flux.Namespace})
+			if dir, is := clusterOf(k.file); is {
+				add(Root{Repo: k.repo, Dir: dir, At: k.at, Name: flux.Namespace})
 			}
 		}
 	}
@@ -184,6 +183,16 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 		r.withoutRemote()
 	}
 	return list, bootstrapped
+}
+
+// clusterOf returns the folder in clusters/ that contains a file.
+func clusterOf(file string) (dir string, is bool) {
+	parts := strings.Split(path.Dir(file), "/")
+	i := slices.Index(parts, lab.ClustersDir)
+	if i < 0 || i+1 >= len(parts) {
+		return "", false
+	}
+	return path.Join(parts[:i+2]...), true
 }
 
 // reads sets what the root has of its GitRepository.

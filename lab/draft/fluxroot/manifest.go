@@ -38,15 +38,15 @@ func (r *Root) Manifest(estate, after string) string {
 	}
 	b.WriteString(object(sourceVersion, "GitRepository", source, from) + "---\n")
 	spec := reconcile(source, r.Dir)
-	for i := 0; r.Spec != nil && i+1 < len(r.Spec.Content); i += 2 {
-		switch key := r.Spec.Content[i].Value; key {
+	for key, value := range strict.Pairs(r.Spec) {
+		switch key.Value {
 		case "path", "prune", "sourceRef", "interval", "retryInterval", "patches", "dependsOn", "suspend", "patchesStrategicMerge", "patchesJson6902", "validation": // the last are of old APIs
 		case "healthChecks":
-			if checks := r.Adaptation.HealthChecks(r.Spec.Content[i+1]); len(checks.Content) > 0 {
-				spec.Add(key, checks)
+			if checks := r.Adaptation.HealthChecks(value); len(checks.Content) > 0 {
+				spec.Add(key.Value, checks)
 			}
 		default:
-			spec.Add(key, r.Spec.Content[i+1])
+			spec.Add(key.Value, value)
 		}
 	}
 	spec.Add("patches", r.patches())
@@ -88,9 +88,9 @@ func (r *Root) WithoutVariables() {
 	}
 	kept := *r.Spec
 	kept.Content = nil
-	for i := 0; i+1 < len(r.Spec.Content); i += 2 {
-		if r.Spec.Content[i].Value != "postBuild" {
-			kept.Content = append(kept.Content, r.Spec.Content[i], r.Spec.Content[i+1])
+	for key, value := range strict.Pairs(r.Spec) {
+		if key.Value != "postBuild" {
+			kept.Content = append(kept.Content, key, value)
 		}
 	}
 	r.Spec = &kept
@@ -98,9 +98,7 @@ func (r *Root) WithoutVariables() {
 
 // Source returns a GitRepository of the root's repository and revision.
 func (r *Root) Source(namespace, name string) string {
-	meta := manifest.Of("name", name)
-	meta.Add("namespace", namespace)
-	return manifest.Object(sourceVersion, "GitRepository", *meta, fetch(r.Repo.URL, r.revision()))
+	return manifest.Object(sourceVersion, "GitRepository", manifest.Of("name", name, "namespace", namespace), "spec", fetch(r.Repo.URL, r.revision()))
 }
 
 // revision returns the reference to the root's revision.
@@ -108,29 +106,17 @@ func (r *Root) revision() *yaml.Node { return cmp.Or(r.ref, branch(r.Repo.Branch
 
 func branch(name string) *yaml.Node { return &manifest.Of("branch", name).Node }
 
-func fetch(url string, ref *yaml.Node) manifest.Mapping {
-	spec := manifest.Mapping{}
-	spec.Add("interval", "1m0s")
-	spec.Add("url", url)
-	spec.Add("ref", ref)
-	return spec
+func fetch(url string, ref *yaml.Node) *manifest.Mapping {
+	return manifest.Of("interval", "1m0s", "url", url, "ref", ref)
 }
 
-func reconcile(source, dir string) manifest.Mapping {
+func reconcile(source, dir string) *manifest.Mapping {
 	if dir == "." {
 		dir = ""
 	}
-	spec := manifest.Mapping{}
-	spec.Add("interval", "10m0s")
-	spec.Add("retryInterval", "15s")
-	spec.Add("path", "./"+dir)
-	spec.Add("prune", true)
-	spec.Add("sourceRef", map[string]string{"kind": "GitRepository", "name": source})
-	return spec
+	return manifest.Of("interval", "10m0s", "retryInterval", "15s", "path", "./"+dir, "prune", true, "sourceRef", manifest.Of("kind", "GitRepository", "name", source))
 }
 
-func object(apiVersion, kind, name string, spec manifest.Mapping) string {
-	meta := manifest.Of("name", name)
-	meta.Add("namespace", flux.Namespace)
-	return manifest.Object(apiVersion, kind, *meta, spec)
+func object(apiVersion, kind, name string, spec *manifest.Mapping) string {
+	return manifest.Object(apiVersion, kind, manifest.Of("name", name, "namespace", flux.Namespace), "spec", spec)
 }

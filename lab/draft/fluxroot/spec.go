@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 	"testing/fstest"
 
 	"go.yaml.in/yaml/v3"
@@ -104,17 +103,16 @@ func (s *Candidates) unsynced() []Root {
 		}
 		tried[hr.repo] = true
 		_ = fs.WalkDir(hr.repo.FS, ".", func(name string, e fs.DirEntry, err error) error {
-			parts := strings.Split(path.Dir(name), "/")
-			i := slices.Index(parts, lab.ClustersDir)
+			dir, is := clusterOf(name)
 			switch {
 			case err != nil:
 				return nil //nolint:nilerr // unreadable folders are no clusters
 			case e.IsDir() && e.Name() == ".git":
 				return fs.SkipDir
-			case e.IsDir() || i < 0 || i+1 >= len(parts) || !slices.Contains(render.Kustomizations, e.Name()):
+			case e.IsDir() || !is || !slices.Contains(render.Kustomizations, e.Name()):
 				return nil
 			}
-			r := Root{Repo: hr.repo, Dir: path.Join(parts[:i+2]...), At: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, Name: flux.Namespace}
+			r := Root{Repo: hr.repo, Dir: dir, At: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, Name: flux.Namespace}
 			if !slices.ContainsFunc(list, func(o Root) bool { return o.Repo == r.Repo && o.Dir == r.Dir }) {
 				list = append(list, r)
 			}

@@ -15,7 +15,7 @@ type Origins struct {
 
 // Environment returns the document of an environment.
 func Environment(e lab.Environment, of Origins) string {
-	spec := Mapping{}
+	spec := &Mapping{}
 	if e.Name != lab.DefaultEnvironment {
 		spec.Add("order", e.Order)
 	}
@@ -29,15 +29,13 @@ func Environment(e lab.Environment, of Origins) string {
 
 // Cluster returns the document of a cluster with switches of addons.
 func Cluster(c lab.Cluster, addons Mapping, of Origins) string {
-	spec := Mapping{}
-	spec.Add("role", string(c.Role))
+	spec := Of("role", string(c.Role))
 	if c.Environment != "" {
 		spec.Add("environment", c.Environment)
 	}
 	switch {
 	case c.Engine.Type == lab.EngineFlux:
-		engine := Of("type", string(c.Engine.Type))
-		engine.Add("shape", string(c.Engine.Shape))
+		engine := Of("type", string(c.Engine.Type), "shape", string(c.Engine.Shape))
 		if len(c.Engine.Extra) > 0 {
 			engine.Add("componentsExtra", c.Engine.Extra)
 		}
@@ -50,12 +48,8 @@ func Cluster(c lab.Cluster, addons Mapping, of Origins) string {
 		spec.Comment("as in manifests")
 	}
 	spec.addTexts("repositories", c.Mounts, nil)
-	if len(c.Namespaces) > 0 {
-		spec.Add("namespaces", namespaces(c.Namespaces, of))
-	}
-	if len(c.KubeconfigSecrets) > 0 {
-		spec.Add("kubeconfigSecrets", secrets(c.KubeconfigSecrets, of))
-	}
+	spec.addList("namespaces", namespaces(c.Namespaces, of))
+	spec.addList("kubeconfigSecrets", secrets(c.KubeconfigSecrets, of))
 	spec.addTexts("labels", c.Labels, of.Label)
 	spec.addTexts("metadata", c.Metadata, of.Metadata)
 	if len(addons.Node.Content) > 0 {
@@ -64,28 +58,27 @@ func Cluster(c lab.Cluster, addons Mapping, of Origins) string {
 	return document("Cluster", c.Name, spec)
 }
 
-func namespaces(names []string, of Origins) *yaml.Node {
-	list := &yaml.Node{Kind: yaml.SequenceNode}
+func namespaces(names []string, of Origins) []*yaml.Node {
+	var list []*yaml.Node
 	for _, name := range names {
-		list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name, LineComment: of.Namespace(name)})
+		list = append(list, &yaml.Node{Kind: yaml.ScalarNode, Value: name, LineComment: of.Namespace(name)})
 	}
 	return list
 }
 
-func secrets(all []lab.KubeconfigSecret, of Origins) *yaml.Node {
-	list := &yaml.Node{Kind: yaml.SequenceNode}
+func secrets(all []lab.KubeconfigSecret, of Origins) []*yaml.Node {
+	var list []*yaml.Node
 	for _, k := range all {
-		m := Of("namespace", k.Namespace)
-		m.Add("name", k.Name)
+		m := Of("namespace", k.Namespace, "name", k.Name)
 		if k.Key != flux.KubeconfigKey {
 			m.Add("key", k.Key)
 		}
 		m.Node.Style, m.Node.LineComment = yaml.FlowStyle, of.Secret(k)
-		list.Content = append(list.Content, &m.Node)
+		list = append(list, &m.Node)
 	}
 	return list
 }
 
-func document(kind, name string, spec Mapping) string {
-	return Object(lab.APIVersion, kind, *Of("name", name), spec)
+func document(kind, name string, spec *Mapping) string {
+	return Object(lab.APIVersion, kind, Of("name", name), "spec", spec)
 }

@@ -2,6 +2,7 @@
 package manifest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,10 +13,12 @@ import (
 // Mapping is an ordered YAML mapping.
 type Mapping struct{ Node yaml.Node }
 
-// Of returns a mapping with one key.
-func Of(key string, value any) *Mapping {
+// Of returns a mapping of keys, each followed by its value.
+func Of(pairs ...any) *Mapping {
 	m := &Mapping{}
-	m.Add(key, value)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m.Add(fmt.Sprint(pairs[i]), pairs[i+1])
+	}
 	return m
 }
 
@@ -41,6 +44,13 @@ func (m *Mapping) Comment(text string) {
 	m.Node.Content[len(m.Node.Content)-1].LineComment = text
 }
 
+// addList appends a list, unless it is empty.
+func (m *Mapping) addList(key string, list []*yaml.Node) {
+	if len(list) > 0 {
+		m.Add(key, &yaml.Node{Kind: yaml.SequenceNode, Content: list})
+	}
+}
+
 // addTexts appends a mapping of texts, unless it is empty. comment may be nil.
 func (m *Mapping) addTexts(key string, values map[string]string, comment func(string) string) {
 	if len(values) == 0 {
@@ -56,14 +66,13 @@ func (m *Mapping) addTexts(key string, values map[string]string, comment func(st
 	m.Add(key, &inner)
 }
 
-// Object returns a Kubernetes object, without an empty spec.
-func Object(apiVersion, kind string, meta, spec Mapping) string {
-	m := Mapping{}
-	m.Add("apiVersion", apiVersion)
-	m.Add("kind", kind)
-	m.Add("metadata", &meta)
-	if len(spec.Node.Content) > 0 {
-		m.Add("spec", &spec)
+// Object returns a Kubernetes object with further fields, unless they are empty.
+func Object(apiVersion, kind string, meta *Mapping, fields ...any) string {
+	m := Of("apiVersion", apiVersion, "kind", kind, "metadata", meta)
+	for i := 0; i+1 < len(fields); i += 2 {
+		if of, is := fields[i+1].(*Mapping); fields[i+1] != "" && (!is || len(of.Node.Content) > 0) {
+			m.Add(fmt.Sprint(fields[i]), fields[i+1])
+		}
 	}
 	return Encode(&m.Node)
 }

@@ -22,7 +22,7 @@ func TestObject(t *testing.T) {
 	m.Add("a", manifest.Of("inner", 1))
 	m.Add("node", &yaml.Node{Kind: yaml.ScalarNode, Value: "x"})
 	m.Comment("made up")
-	equal(t, manifest.Object("v1", "Thing", *manifest.Of("name", "it"), *m), `apiVersion: v1
+	equal(t, manifest.Object("v1", "Thing", manifest.Of("name", "it"), "spec", m), `apiVersion: v1
 kind: Thing
 metadata:
   name: it
@@ -33,7 +33,7 @@ spec:
     inner: 1
   node: x # made up
 `)
-	equal(t, manifest.Object("v1", "Namespace", *manifest.Of("name", "it"), manifest.Mapping{}), "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: it\n")
+	equal(t, manifest.Object("v1", "Namespace", manifest.Of("name", "it"), "spec", &manifest.Mapping{}), "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: it\n")
 }
 
 func TestEnvironment(t *testing.T) {

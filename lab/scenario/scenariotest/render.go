@@ -106,11 +106,7 @@ func plain(fsys fs.FS, cluster string, sources []appset.Source) ([]object, error
 
 // written converts a document to an object.
 func written(cluster string, doc *yamlv3.Node) (object, error) {
-	text, err := yamlv3.Marshal(doc)
-	if err != nil {
-		return object{}, err
-	}
-	data, err := yaml.YAMLToJSON(text)
+	data, err := strict.JSON(doc)
 	if err != nil {
 		return object{}, err
 	}
