@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +17,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/desired"
-	"homelab/lab/estate"
-	"homelab/lab/supply"
+	"homelab/lab/finding"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -106,7 +104,7 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 		res.Applications = append(res.Applications, of)
 	}
 	for _, set := range est.UnknownSets {
-		problems = append(problems, lab.Problem{Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
+		problems = append(problems, lab.Problem{Code: finding.UnknownOutput, Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
 	}
 	if o.strict && len(problems) > 0 {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "not_rendered", Message: "not everything can be rendered", Problems: problems}
@@ -133,22 +131,17 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 
 // desired returns the estate with what its engine will have. It makes no requests.
 func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from origin) (*lab.Estate, []desired.App, error) {
-	options, err := supplyOptions(from)
+	options, err := p.offline(ctx, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := supply.Local(ctx, options)
-	if err != nil {
-		return nil, nil, err
-	}
-	open := estate.WithChartFiles(func(use lab.ChartUse) (files fs.FS, err error) { return s.Files(ctx, use) })
-	return ws.Desired(append(estate.Supplied(s), open)...)
+	return ws.Desired(options...)
 }
 
 // choose returns the chosen applications, sorted by cluster and name; none is an error.
 func (o renderOptions) choose(est *lab.Estate, apps []desired.App) ([]desired.App, error) {
-	if _, ok := est.Cluster(o.cluster); o.cluster != "" && !ok {
-		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no cluster %q in the estate", o.cluster), Cure: "lab bridge show lists them"}
+	if err := hasCluster(est, o.cluster); err != nil {
+		return nil, err
 	}
 	var chosen []desired.App
 	for _, a := range apps {

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/render"
 )
 
@@ -21,7 +22,7 @@ func (x *expander) literal(app *Application) string {
 		why := "Kustomization " + app.Name + " has no variables, so Flux substitutes nothing, not even defaults"
 		_, text, _ := strings.Cut(n.Value, "${")
 		text, _, _ = strings.Cut(text, "}")
-		x.Notes = append(x.Notes, lab.Problem{Position: at, Message: why + ": ${" + text + "} stays as it is", Cure: "set any variable in spec.postBuild, or substituteStrategy: Always"})
+		x.Notes = append(x.Notes, lab.Problem{Code: finding.LiteralVariable, Position: at, Message: why + ": ${" + text + "} stays as it is", Cure: "set any variable in spec.postBuild, or substituteStrategy: Always"})
 		return why
 	}
 	return ""

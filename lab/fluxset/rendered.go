@@ -23,6 +23,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -98,7 +99,7 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 	}
 	if d, twice := render.Repeated(objects); twice {
 		return nil, &render.Error{Problem: lab.Problem{
-			Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s %s twice", r.Name, strict.Text(d.Node, "kind"), strict.Text(d.Node, "metadata", "name")),
+			Code: finding.DuplicateObject, Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s %s twice", r.Name, strict.Text(d.Node, "kind"), strict.Text(d.Node, "metadata", "name")),
 		}}
 	}
 	for _, p := range spec.PostRenderers {

@@ -18,6 +18,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 )
 
 // maxDirectory is Argo CD's limit for the manifests of a folder: reposerver.max.combined.directory.manifests.size.
@@ -118,11 +119,11 @@ func manifests(file string, data []byte) ([]Document, error) {
 		rest, separator := bytes.CutPrefix(text, []byte("---"))
 		if rest = bytes.TrimSpace(rest); separator && len(rest) > 0 && rest[0] != '#' {
 			docs = slices.DeleteFunc(docs, func(d Document) bool { return d.Line >= line })
-			err = cmp.Or(err, error(&Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: line}, Message: "text after the separator ---", Cure: "begin a new line"}}))
+			err = cmp.Or(err, error(&Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: file, Line: line}, Message: "text after the separator ---", Cure: "begin a new line"}}))
 		}
 	}
 	if i := slices.IndexFunc(docs, func(d Document) bool { return untyped(d.Node) }); i >= 0 {
-		docs, err = docs[:i], &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: docs[i].Line}, Message: "a document without kind"}}
+		docs, err = docs[:i], &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: file, Line: docs[i].Line}, Message: "a document without kind"}}
 	}
 	if path.Ext(file) == ".json" {
 		if !json.Valid(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) {

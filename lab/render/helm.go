@@ -24,6 +24,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -77,7 +78,7 @@ func (s Source) helm() (docs []Document, err error) {
 			if lines != nil {
 				f.line = 0
 			}
-			return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: f.line}, Message: oneLine(f.message)}}
+			return nil, &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: file, Line: f.line}, Message: oneLine(f.message)}}
 		}
 		return nil, failed(at, err)
 	}
@@ -92,7 +93,7 @@ func (s Source) helm() (docs []Document, err error) {
 		}
 		for _, d := range more {
 			if untyped(d.Node) {
-				return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: file, Line: d.Line}, Message: "rendered output: a document without kind"}}
+				return nil, &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: file, Line: d.Line}, Message: "rendered output: a document without kind"}}
 			}
 			events, known := helmEvents(d)
 			if known && !(o.SkipTests && slices.Contains(events, release.HookTest)) {
@@ -186,7 +187,7 @@ func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, &Error{Missing: file, Problem: lab.Problem{
-				Position: lab.Position{File: file}, Message: "does not exist, but is a value file of " + cmp.Or(s.Application, s.Path),
+				Code: finding.ValueFileMissing, Position: lab.Position{File: file}, Message: "does not exist, but is a value file of " + cmp.Or(s.Application, s.Path),
 				Cure: cmp.Or(s.underPath(f), "write it, or set helm.ignoreMissingValueFiles"),
 			}}
 		case err != nil:

@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/ignore"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // maxDepth limits the nesting of folders; it ends symlink loops.
@@ -62,7 +63,7 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 	if len(missing) > 0 {
 		return nil, &Error{
 			Problem: lab.Problem{
-				Position: lab.Position{File: file}, Message: "needs " + strings.Join(where, ", ") + ", missing in " + path.Join(s.Path, "charts"),
+				Code: finding.CannotRender, Position: lab.Position{File: file}, Message: "needs " + strings.Join(where, ", ") + ", missing in " + path.Join(s.Path, "charts"),
 				Cure: "helm dependency build " + s.Path,
 			},
 			Remote: strings.Join(where, ", "),

@@ -18,6 +18,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -69,7 +70,7 @@ type Error struct {
 func (e *Error) Error() string { return e.String() }
 
 func remote(at lab.Position, what, message string) error {
-	return &Error{Problem: lab.Problem{Position: at, Message: message}, Remote: what}
+	return &Error{Problem: lab.Problem{Code: finding.NotHere, Position: at, Message: message}, Remote: what}
 }
 
 func oneLine(s string) string {
@@ -114,10 +115,10 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 func Render(s Source) ([]Document, error) {
 	dir := path.Clean(s.Path)
 	if !fs.ValidPath(dir) {
-		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: s.Path}, Message: "leaves the repository"}}
+		return nil, &Error{Problem: lab.Problem{Code: finding.LeavesRepository, Position: lab.Position{File: s.Path}, Message: "leaves the repository"}}
 	}
 	if s.Path = dir; !isFolder(s.FS, dir) {
-		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "does not exist"}, Missing: dir}
+		return nil, &Error{Problem: lab.Problem{Code: finding.PathMissing, Position: lab.Position{File: dir}, Message: "does not exist"}, Missing: dir}
 	}
 	if err := s.override(); err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func Render(s Source) ([]Document, error) {
 	case Kustomize:
 		docs, err = s.kustomize()
 	default:
-		err = &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
+		err = &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: dir}, Message: "is not rendered: " + strings.ToLower(string(t))}}
 	}
 	docs, invalid := listed(docs)
 	return docs, cmp.Or(err, invalid)
@@ -154,7 +155,7 @@ func listed(docs []Document) (objects []Document, err error) {
 		}
 		for _, n := range list {
 			if untyped(n) {
-				err = cmp.Or(err, error(&Error{Problem: lab.Problem{Position: strict.Position(d.File, n), Message: "an item without kind"}}))
+				err = cmp.Or(err, error(&Error{Problem: lab.Problem{Code: finding.CannotRender, Position: strict.Position(d.File, n), Message: "an item without kind"}}))
 				continue
 			}
 			err = cmp.Or(err, trackable(d.File, n), finite(d.File, n))
@@ -173,7 +174,7 @@ func untyped(n *yaml.Node) bool {
 // finite returns the error of a number that JSON does not have.
 func finite(file string, n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!float" && strings.ContainsAny(n.Value, "iIaA") {
-		return &Error{Problem: lab.Problem{Position: strict.Position(file, n), Message: n.Value + " is no number to Kubernetes", Cure: "quote it if it is text"}}
+		return &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: strict.Position(file, n), Message: n.Value + " is no number to Kubernetes", Cure: "quote it if it is text"}}
 	}
 	for _, c := range n.Content {
 		if err := finite(file, c); err != nil {
@@ -190,7 +191,7 @@ func trackable(file string, n *yaml.Node) error {
 		return nil
 	}
 	if at.Kind != yaml.MappingNode {
-		return &Error{Problem: lab.Problem{Position: strict.Position(file, at), Message: "annotations are no mapping"}}
+		return &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: strict.Position(file, at), Message: "annotations are no mapping"}}
 	}
 	for i := 0; i+1 < len(at.Content); i += 2 {
 		key, value := at.Content[i], at.Content[i+1]
@@ -203,7 +204,7 @@ func trackable(file string, n *yaml.Node) error {
 		}
 		if _, ok := text.(string); !ok {
 			return &Error{Problem: lab.Problem{
-				Position: strict.Position(file, value), Message: fmt.Sprintf("annotation %s is not text: %s", key.Value, oneLine(fmt.Sprint(text))), Cure: "quote it",
+				Code: finding.CannotRender, Position: strict.Position(file, value), Message: fmt.Sprintf("annotation %s is not text: %s", key.Value, oneLine(fmt.Sprint(text))), Cure: "quote it",
 			}}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -106,7 +107,7 @@ func broken(doc Document, files map[string][]byte, value func(string) (string, b
 	_, name, _ := strings.Cut(culprit.Value, "${")
 	name, _, _ = strings.Cut(name, "}")
 	return &Error{Problem: lab.Problem{
-		Position: position(doc, culprit, name, files),
+		Code: finding.InvalidSubstitution, Position: position(doc, culprit, name, files),
 		Message: fmt.Sprintf("%s %s is not valid YAML after substitution: %q becomes %q", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
 			culprit.Value, strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")),
 		Cure: quoteVariable,
@@ -143,9 +144,9 @@ func malformed(doc Document, files map[string][]byte, whole error) error {
 		return failed(doc.File, fmt.Errorf("substitution: %w", whole))
 	}
 	return &Error{Problem: lab.Problem{
-		Position: at,
-		Message:  fmt.Sprintf("%s %s: substitution cannot read %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), strings.Join(texts, "; ")),
-		Cure:     "write $${...} for a literal ${...}, or annotate the object with " + noSubstitution + ": disabled",
+		Code: finding.InvalidSubstitution, Position: at,
+		Message: fmt.Sprintf("%s %s: substitution cannot read %s", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"), strings.Join(texts, "; ")),
+		Cure:    "write $${...} for a literal ${...}, or annotate the object with " + noSubstitution + ": disabled",
 	}}
 }
 
@@ -180,7 +181,7 @@ func refused(doc Document) error {
 		of := strict.Get(doc.Node, field...)
 		if key, value := notText(of); key != "" {
 			return &Error{Problem: lab.Problem{
-				Position: lab.Position{File: doc.File, Line: strict.Get(of, key).Line},
+				Code: finding.InvalidSubstitution, Position: lab.Position{File: doc.File, Line: strict.Get(of, key).Line},
 				Message: fmt.Sprintf("%s %s: %s.%s is %s after substitution, not a string", strict.Text(doc.Node, "kind"), strict.Text(doc.Node, "metadata", "name"),
 					strings.ReplaceAll(strings.Trim(fmt.Sprint(field), "[]"), " ", "."), key, value),
 				Cure: quoteVariable,
@@ -212,7 +213,7 @@ type Unset struct {
 // Problem returns the variable as a problem of an estate.
 func (u Unset) Problem() lab.Problem {
 	return lab.Problem{
-		Position: u.At, Message: fmt.Sprintf("variable %s is not set", u.Name),
+		Code: finding.VariableUnset, Position: u.At, Message: fmt.Sprintf("variable %s is not set", u.Name),
 		Cure: "set it in spec.metadata of the cluster or its environment, or give a default: ${" + u.Name + ":=value}",
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/sandbox"
 )
 
@@ -60,7 +61,7 @@ func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
 		}
 		if len(matches) == 0 && !o.IgnoreMissingValueFiles {
 			return nil, &Error{Problem: lab.Problem{
-				Position: lab.Position{File: s.Path}, Message: fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]),
+				Code: finding.CannotRender, Position: lab.Position{File: s.Path}, Message: fmt.Sprintf("no file matches %s, a pattern of its value files", o.ValueFiles[i]),
 				Cure: "write one, or set helm.ignoreMissingValueFiles",
 			}}
 		}

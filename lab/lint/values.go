@@ -1,0 +1,432 @@
+package lint
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/finding"
+	"homelab/lab/flux"
+	"homelab/lab/strict"
+)
+
+// known are the values that a chart knows.
+type known struct {
+	all    bool // whatever there is: it is used, or how is unknown
+	fields map[string]*known
+	schema string // of the chart: its keys are known at any depth
+}
+
+// add adds a path, with all below it.
+func (k *known) add(keys ...string) {
+	for _, key := range keys {
+		k = k.field(key)
+	}
+	k.all = true
+}
+
+func (k *known) field(key string) *known {
+	if k.fields == nil {
+		k.fields = map[string]*known{}
+	}
+	if k.fields[key] == nil {
+		k.fields[key] = &known{}
+	}
+	return k.fields[key]
+}
+
+// defaults adds a chart's default values. An empty mapping or a list may be of anything.
+func (k *known) defaults(n *yaml.Node) {
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		k.all = true
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "<<" {
+			k.all = true
+			return
+		}
+		k.field(n.Content[i].Value).defaults(n.Content[i+1])
+	}
+}
+
+var (
+	valuesWord = regexp.MustCompile(`\.Values\b`)
+	dotted     = regexp.MustCompile(`^(\.[A-Za-z_]\w*)+`)
+	indexed    = regexp.MustCompile(`\bindex\s+\(?\$?[\w.]*$`) // before .Values
+	literals   = regexp.MustCompile(`^\)?((?:\s+"[^"]+")+)`)
+	quoted     = regexp.MustCompile(`"([^"]+)"`)
+)
+
+// mentioned adds the values that a text mentions: .Values.image.tag, index .Values "image" "tag". A text with all values knows anything.
+func (k *known) mentioned(text string) {
+	for _, at := range valuesWord.FindAllStringIndex(text, -1) {
+		rest := text[at[1]:]
+		if found := dotted.FindString(rest); found != "" {
+			k.add(strings.Split(found[1:], ".")...)
+			continue
+		}
+		found := literals.FindString(rest)
+		if found == "" || !indexed.MatchString(text[max(0, at[0]-100):at[0]]) {
+			k.all = true
+			return
+		}
+		var keys []string
+		for _, m := range quoted.FindAllStringSubmatch(found, -1) {
+			keys = append(keys, m[1])
+		}
+		k.add(keys...)
+	}
+}
+
+// chartValues returns the values that the chart of a part knows, or nil if the part is not made from a chart.
+func (p part) chartValues() *known {
+	if len(p.Layers) == 0 {
+		return nil
+	}
+	k := &known{}
+	dir, files := path.Dir(p.Layers[0].File), p.trees[""]
+	k.add("global")
+	err := fs.WalkDir(files, dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !p.read[""][name] && path.Ext(name) != ".tgz" {
+			return nil
+		}
+		data, err := fs.ReadFile(files, name)
+		text := string(data)
+		switch {
+		case err != nil:
+			return err
+		case path.Ext(name) == ".tgz":
+			k.all = true
+		case path.Base(name) == "values.schema.json":
+			k.schema += text
+		case name == path.Join(dir, "values.yaml"):
+			docs, _ := strict.Parse(name, data)
+			for _, doc := range docs {
+				if doc.Kind == yaml.MappingNode {
+					k.defaults(doc)
+				}
+			}
+			k.all = k.all || len(docs) > 1
+		case name == path.Join(dir, "Chart.yaml"):
+			k.dependencies(files, dir, data)
+		}
+		k.mentioned(text)
+		return nil
+	})
+	k.all = k.all || err != nil
+	return k
+}
+
+// dependencies adds the values of subcharts, and those that enable them.
+func (k *known) dependencies(files fs.FS, dir string, data []byte) {
+	var chart struct {
+		Dependencies []struct {
+			Name, Alias, Condition string
+			ImportValues           []any `yaml:"import-values"`
+		}
+	}
+	if yaml.Unmarshal(data, &chart) != nil {
+		k.all = true
+	}
+	for _, d := range chart.Dependencies {
+		if _, err := fs.Stat(files, path.Join(dir, "charts", d.Name)); err != nil || len(d.ImportValues) > 0 {
+			k.all = true
+		}
+		k.add("tags")
+		k.add(d.Name)
+		k.add(d.Alias)
+		for condition := range strings.SplitSeq(d.Condition, ",") {
+			k.add(strings.Split(strings.TrimSpace(condition), ".")...)
+		}
+	}
+}
+
+// unused visits the topmost values that a chart does not know.
+func (k *known) unused(n *yaml.Node, at []string, visit func(at []string, key *yaml.Node)) {
+	root := k
+	k.unknown(n, at, func(at []string, key *yaml.Node) {
+		if !strings.Contains(root.schema, strconv.Quote(key.Value)) {
+			visit(at, key)
+		}
+	})
+}
+
+func (k *known) unknown(n *yaml.Node, at []string, visit func(at []string, key *yaml.Node)) {
+	if k.all || n.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		// An anchor is for other values; null removes a default.
+		if value.Anchor != "" || key.Value == "<<" || strings.HasPrefix(key.Value, "x-") || strings.HasPrefix(key.Value, "_") || strict.IsNull(value) {
+			continue
+		}
+		below, of := append(slices.Clone(at), key.Value), k.fields[key.Value]
+		if of == nil {
+			visit(below, key)
+			continue
+		}
+		of.unknown(value, below, visit)
+	}
+}
+
+// source is where values are written: a value file, or the options of a part.
+type source struct {
+	readers int // charts that have the values
+	unused  map[string]int
+	at      map[string]lab.Position
+	by      []application // of each cluster one
+}
+
+// values finds values that none of the charts that have them uses.
+func (l *linter) values() {
+	sources := map[string]*source{}
+	var order []string
+	judge := func(a application, name string, k *known, n *yaml.Node, position func(key *yaml.Node, path []string) lab.Position) {
+		of := sources[name]
+		if of == nil {
+			of = &source{unused: map[string]int{}, at: map[string]lab.Position{}}
+			sources[name] = of
+			order = append(order, name)
+		}
+		of.readers++
+		if !slices.ContainsFunc(of.by, func(b application) bool { return b.Cluster == a.Cluster && b.Addon == a.Addon }) {
+			of.by = append(of.by, a)
+		}
+		k.unused(n, nil, func(path []string, key *yaml.Node) {
+			text := strings.Join(path, ".")
+			of.unused[text]++
+			of.at[text] = position(key, path)
+		})
+	}
+	charts := map[string]*known{}
+	for _, a := range l.apps {
+		for i, p := range a.parts {
+			if len(p.Layers) == 0 {
+				continue
+			}
+			chart := p.Name("", p.Layers[0].File)
+			if charts[chart] == nil {
+				charts[chart] = p.chartValues()
+			}
+			k := charts[chart].with(p)
+			for _, layer := range p.Layers[1:] {
+				name := p.Name(layer.Ref, layer.File)
+				for _, doc := range p.documents(layer.Ref, layer.File, name) {
+					judge(a, name, k, doc, func(key *yaml.Node, _ []string) lab.Position { return strict.Position(name, key) })
+				}
+			}
+			for field, n := range p.written() {
+				judge(a, fmt.Sprintf("%s %d %s", a.At, i, field), k, n, func(_ *yaml.Node, path []string) lab.Position {
+					at := p.At([]string{"helm", field})
+					if field == "valuesObject" {
+						at = p.At(append([]string{"helm", field}, path...))
+					}
+					if len(at) == 0 {
+						return a.At
+					}
+					return at[0]
+				})
+			}
+		}
+	}
+	for _, name := range order {
+		of := sources[name]
+		for _, path := range slices.Sorted(maps.Keys(of.unused)) {
+			if of.unused[path] < of.readers || slices.ContainsFunc(of.by, func(a application) bool { return l.unsure(name, a) }) {
+				continue
+			}
+			for _, a := range of.by {
+				l.add(finding.Finding{
+					Rule: finding.ValueUnused, Position: of.at[path], Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name},
+					Message: fmt.Sprintf("no template of the chart uses %s", path),
+				})
+			}
+		}
+	}
+}
+
+// unsure reports whether an application that cannot be rendered may have the values, too.
+func (l *linter) unsure(name string, by application) bool {
+	return slices.ContainsFunc(l.apps, func(a application) bool {
+		return !a.complete && (a.Addon == by.Addon || !strings.Contains(name, "/"+by.Addon+"/"))
+	})
+}
+
+// documents returns the documents of a value file.
+func (p part) documents(tree, file, name string) []*yaml.Node {
+	if p.trees[tree] == nil {
+		return nil
+	}
+	data, err := fs.ReadFile(p.trees[tree], file)
+	if err != nil {
+		return nil
+	}
+	docs, _ := strict.Parse(name, data)
+	return docs
+}
+
+// written returns the values in the options of a part, by field.
+func (p part) written() map[string]*yaml.Node {
+	list := map[string]*yaml.Node{}
+	helm, _ := p.Options["helm"].(map[string]any)
+	if object, _ := helm["valuesObject"].(map[string]any); len(object) > 0 {
+		n := &yaml.Node{}
+		if n.Encode(object) == nil {
+			list["valuesObject"] = n
+		}
+	} else if text, _ := helm["values"].(string); text != "" {
+		if docs, problems := strict.Parse("values", []byte(text)); len(problems) == 0 && len(docs) == 1 {
+			list["values"] = docs[0]
+		}
+	}
+	return list
+}
+
+// with adds what templates in the values themselves mention, for charts that execute them.
+func (k *known) with(p part) *known {
+	texts := ""
+	for _, layer := range p.Layers[1:] {
+		if files := p.trees[layer.Ref]; files != nil {
+			data, _ := fs.ReadFile(files, layer.File)
+			texts += string(data)
+		}
+	}
+	for _, n := range p.written() {
+		data, _ := yaml.Marshal(n)
+		texts += string(data)
+	}
+	if !strings.Contains(texts, ".Values") {
+		return k
+	}
+	return &known{all: true}
+}
+
+// valueFile matches those of lab's layout: folder, cluster or environment, addon.
+var valueFile = regexp.MustCompile(`^(clusters|environments)/([^/]+)/addons/([^/]+)/[^/]+\.ya?ml$`)
+
+// valueFiles finds value files that no application reads, although their cluster or environment has the addon.
+func (l *linter) valueFiles() {
+	l.walk(func(file, _ string) {
+		m := valueFile.FindStringSubmatch(file)
+		if m == nil || l.read[file] || path.Base(file) == "kustomization.yaml" {
+			return
+		}
+		var near []string
+		for name := range l.tried {
+			if path.Dir(name) == path.Dir(file) {
+				near = append(near, path.Base(name))
+			}
+		}
+		has := false
+		for _, a := range l.apps {
+			c, _ := l.Estate.Cluster(a.Cluster)
+			if a.Addon != m[3] || !(m[1] == lab.ClustersDir && a.Cluster == m[2] || m[1] == lab.EnvironmentsDir && (m[2] == lab.DefaultEnvironment || c.Environment == m[2])) {
+				continue
+			}
+			if !a.complete {
+				return
+			}
+			has = true
+		}
+		if !has || len(near) == 0 {
+			return // the layout is another one: what reads the folder is unknown
+		}
+		slices.Sort(near)
+		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application of " + m[3] + " reads this file: " + path.Dir(file) + " is looked up for " + strings.Join(slices.Compact(near), ", ")})
+	})
+}
+
+// wholeMetadata matches a template that reads all labels or annotations.
+var wholeMetadata = regexp.MustCompile(`\{\{[^}]*metadata\.(annotations|labels)\s*[^.\s"\[\w]`)
+
+// bridgeKeys finds labels and annotations that the estate's own documents write and no file reads.
+func (l *linter) bridgeKeys() {
+	type written struct {
+		at   lab.Position
+		what string
+	}
+	keys := map[string][]written{}
+	collect := func(what string, of map[string]string, at func(string) lab.Position, field string) {
+		for key := range of {
+			if !strings.Contains(key, "/") {
+				keys[key] = append(keys[key], written{at(field + "." + key), what})
+			}
+		}
+	}
+	for _, e := range l.Estate.Environments {
+		collect("label", e.Labels, e.Position, "spec.labels")
+		collect("annotation", e.Metadata, e.Position, "spec.metadata")
+	}
+	documents := map[string]bool{}
+	for _, c := range l.Estate.Clusters {
+		documents[c.File] = true
+		collect("label", c.Labels, c.Position, "spec.labels")
+		collect("annotation", c.Metadata, c.Position, "spec.metadata")
+	}
+	for _, e := range l.Estate.Environments {
+		documents[e.File] = true
+	}
+	if len(keys) == 0 {
+		return
+	}
+	all := false
+	search := func(text string) {
+		all = all || wholeMetadata.MatchString(text)
+		for key := range keys {
+			if mentions(text, key) || mentions(text, flux.VariableName(key)) {
+				delete(keys, key)
+			}
+		}
+	}
+	l.walk(func(file, text string) {
+		if !documents[file] {
+			search(text)
+		}
+	})
+	for file := range l.read { // of other folders
+		if text, err := l.text(file); err == nil {
+			search(text)
+		}
+	}
+	if all {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		for _, w := range keys[key] {
+			l.add(finding.Finding{Rule: finding.BridgeKeyUnread, Position: w.at, Message: fmt.Sprintf("nothing reads the %s %s", w.what, key)})
+		}
+	}
+}
+
+// mentions reports whether a text has a word.
+func mentions(text, word string) bool {
+	part := func(b byte) bool {
+		return b == '_' || b == '-' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+	}
+	for from := 0; word != ""; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			break
+		}
+		i += from
+		end := i + len(word)
+		if (i == 0 || !part(text[i-1])) && (end == len(text) || !part(text[end])) {
+			return true
+		}
+		from = i + 1
+	}
+	return false
+}
