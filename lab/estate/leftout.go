@@ -44,7 +44,11 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 // rejected adds an Application that Argo CD rejects: a problem of the estate's own sets, left out of those in other repositories.
 func (l *loader) rejected(s set, i appset.Invalid) {
 	if l.isOwn(s.File) {
-		l.addProblem(lab.Problem{Code: finding.InvalidApplication, Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+		code := finding.InvalidApplication
+		if i.Twice {
+			code = finding.DuplicateName
+		}
+		l.addProblem(lab.Problem{Code: code, Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
 		return
 	}
 	l.addLeftOut(s.wave, lab.Generated{At: i.Position, Set: s.Name, Application: lab.Application{Name: i.Name, Addon: s.addon, LeftOut: i.Message}})

@@ -55,6 +55,8 @@ const (
 
 	// found in the model by package lint
 	BridgeKeyUnread  = "bridge-key-unread"
+	BridgeKeyTypo    = "bridge-key-misspelt"
+	RefPathIgnored   = "ref-path-ignored"
 	ValueFileUnread  = "value-file-unread"
 	ValueUnused      = "value-unused"
 	LeftoverTemplate = "leftover-template"
@@ -241,7 +243,7 @@ func Rules() []Rule {
 			"Create the file, or set `ignoreMissingValueFiles: true` if it is optional.",
 		},
 		{
-			CannotRender, Warning, "a chart, kustomization or folder cannot be rendered",
+			CannotRender, Error, "a chart, kustomization or folder cannot be rendered",
 			"The engine reports the same error, and applies nothing of it.",
 			"Correct what the message names.",
 		},
@@ -329,6 +331,16 @@ func Rules() []Rule {
 			BridgeKeyUnread, Warning, "a label or annotation of a cluster is written, and nothing in the files reads it",
 			"Someone expects an effect: the key may be misspelt, or its reader gone. Keys with a prefix (`example.com/key`) are for other tools, and not looked at.",
 			"Correct the key, or remove it.",
+		},
+		{
+			BridgeKeyTypo, Warning, "a set reads a label or annotation that no cluster has, and that is spelt like one that clusters have",
+			"A default or an empty text takes its place.",
+			"Correct the key.",
+		},
+		{
+			RefPathIgnored, Warning, "a value file is looked up without the path of the source that `ref` names",
+			"`$ref` is the root of the repository. With `ignoreMissingValueFiles`, the file is left out in silence; the path is rendered as manifests besides.",
+			"Write the whole path, as in the message, and leave `path` out of the source.",
 		},
 		{
 			ValueFileUnread, Warning, "no application reads a value file, though its cluster or environment has the addon",

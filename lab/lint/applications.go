@@ -3,7 +3,10 @@ package lint
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"path"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -46,9 +49,70 @@ func (l *linter) shared() {
 
 // manifest is what the rules read of an Application.
 type manifest struct {
-	Spec struct {
+	Metadata struct{ Name string }
+	Spec     struct {
+		Source      *source
+		Sources     []source
+		Destination struct{ Name, Namespace, Server string }
+
 		IgnoreDifferences []struct{ Group, Kind, Name, Namespace string }
 	}
+}
+
+type source struct {
+	RepoURL, Path, TargetRevision, Chart, Ref string
+
+	Helm struct{ ValueFiles []string }
+}
+
+// manifest returns that of an Application, and an empty one for others.
+func (a application) manifest() manifest {
+	var m manifest
+	if text, err := json.Marshal(a.Manifest); err == nil {
+		_ = json.Unmarshal(text, &m) // of Flux, nothing that the rules read
+	}
+	if m.Spec.Source != nil {
+		m.Spec.Sources = append(m.Spec.Sources, *m.Spec.Source)
+	}
+	return m
+}
+
+// application applies the rules about the manifest of a single Application.
+func (l *linter) application(a application) {
+	say := func(rule, message string) {
+		l.add(finding.Finding{Rule: rule, Position: a.At, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name}, Message: message})
+	}
+	m := a.manifest()
+	fields := []string{m.Metadata.Name, m.Spec.Destination.Name, m.Spec.Destination.Namespace, m.Spec.Destination.Server}
+	paths := map[string]string{} // of sources with a ref
+	for _, s := range m.Spec.Sources {
+		fields = append(fields, s.RepoURL, s.Path, s.TargetRevision, s.Chart)
+		fields = append(fields, s.Helm.ValueFiles...)
+		if s.Ref != "" && s.Path != "" && s.Chart == "" {
+			paths[s.Ref] = s.Path
+		}
+	}
+	for _, text := range fields {
+		if strings.Contains(text, "{{") || strings.Contains(text, "<no value>") {
+			say(finding.LeftoverTemplate, fmt.Sprintf("Application %s has %q", a.Name, text))
+		}
+	}
+	for _, s := range m.Spec.Sources {
+		for _, file := range s.Helm.ValueFiles {
+			ref, name, _ := strings.Cut(strings.TrimPrefix(file, "$"), "/")
+			of := paths[ref]
+			for _, p := range a.parts {
+				if files := p.trees[ref]; of != "" && files != nil && !isFile(files, name) && isFile(files, path.Join(of, name)) {
+					say(finding.RefPathIgnored, fmt.Sprintf("%s does not exist, but %s does: write $%s/%s", file, path.Join(of, name), ref, path.Join(of, name)))
+				}
+			}
+		}
+	}
+}
+
+func isFile(files fs.FS, name string) bool {
+	info, err := fs.Stat(files, path.Clean(name))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // ignoredDifferences finds entries that match no object of any Application of their set.
@@ -60,11 +124,7 @@ func (l *linter) ignoredDifferences() {
 	matched, by := map[entry]bool{}, map[entry]application{}
 	var order []entry
 	for _, a := range l.apps {
-		var m manifest
-		if text, err := json.Marshal(a.Manifest); err != nil || json.Unmarshal(text, &m) != nil {
-			continue
-		}
-		for _, d := range m.Spec.IgnoreDifferences {
+		for _, d := range a.manifest().Spec.IgnoreDifferences {
 			e := entry{a.At, fmt.Sprintf("%s %s/%s of %q", d.Kind, d.Namespace, d.Name, d.Group)}
 			if _, seen := by[e]; !seen {
 				order = append(order, e)

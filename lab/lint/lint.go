@@ -53,6 +53,7 @@ func Run(m Model, s Selection) Result {
 	}
 	for _, a := range l.apps {
 		l.objects(a)
+		l.application(a)
 	}
 	l.shared()
 	l.ignoredDifferences()
@@ -61,6 +62,7 @@ func Run(m Model, s Selection) Result {
 	if l.whole {
 		l.valueFiles()
 		l.bridgeKeys()
+		l.misspeltKeys()
 	}
 	res := l.ignore(l.findings)
 	res.Findings = append(loading, res.Findings...)
@@ -153,26 +155,39 @@ func (l *linter) render(a desired.App) {
 	of.objects, problems = of.Objects()
 	of.complete = len(problems) == 0
 	for _, p := range problems {
-		if slices.ContainsFunc(l.Estate.Notes, func(n lab.Problem) bool { return n.Position == p.Position && strings.HasSuffix(p.Message, n.Message) }) {
-			continue // noted when it was loaded
-		}
-		rule, known := finding.ByCode(p.Code)
-		if !known {
-			rule, _ = finding.ByCode(finding.CannotRender)
-		}
-		if a.LeftOut != "" && strings.HasSuffix(p.Message, a.LeftOut) {
-			continue
-		}
-		severity := finding.Warning // lab up accepts it
-		if rule.Severity == finding.Note {
-			severity = finding.Note
-		}
-		_, message, _ := strings.Cut(p.Message, ": ")
-		l.add(finding.Finding{
-			Rule: rule.Code, Severity: severity, Position: p.Position, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name}, Message: message, Cure: cmp.Or(p.Cure, rule.Cure),
-		})
+		l.unrendered(a, p)
 	}
 	l.apps = append(l.apps, of)
+}
+
+// unrendered adds why an application lacks objects. The note about the application, which has the same reason, is left out.
+func (l *linter) unrendered(a desired.App, p lab.Problem) {
+	_, message, _ := strings.Cut(p.Message, ": ")
+	if a.LeftOut == message {
+		return // nothing was tried
+	}
+	rule, known := finding.ByCode(p.Code)
+	if !known {
+		rule, _ = finding.ByCode(finding.CannotRender)
+	}
+	f := finding.Finding{Rule: rule.Code, Severity: rule.Severity, Position: p.Position, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name}, Message: message, Cure: p.Cure}
+	if f.Severity == finding.Error && l.mounted(a.At.File) {
+		f.Severity = finding.Warning
+	}
+	if p.File == "" || !l.exists(p.File) {
+		f.Position, f.Message = a.At, p.File+" "+message
+	}
+	l.findings = slices.DeleteFunc(l.findings, func(n finding.Finding) bool {
+		return n.Rule == finding.LeftOut && n.Position == a.At && strings.Contains(n.Message, a.Name) && strings.Contains(n.Message, message)
+	})
+	l.add(f)
+}
+
+// mounted reports whether a file is in a mounted repository.
+func (l *linter) mounted(name string) bool {
+	return slices.ContainsFunc(l.Estate.Repositories, func(r lab.Repository) bool {
+		return path.Clean(r.Dir) != "." && strings.HasPrefix(name, path.Clean(r.Dir)+"/")
+	})
 }
 
 // file resolves a file of the estate or of a mounted repository.

@@ -14,7 +14,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/finding"
-	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
 
@@ -182,8 +181,8 @@ func (k *known) unknown(n *yaml.Node, at []string, visit func(at []string, key *
 	}
 }
 
-// source is where values are written: a value file, or the options of a part.
-type source struct {
+// layer is where values are written: a value file, or the options of a part.
+type layer struct {
 	readers int // charts that have the values
 	unused  map[string]int
 	at      map[string]lab.Position
@@ -192,12 +191,12 @@ type source struct {
 
 // values finds values that none of the charts that have them uses.
 func (l *linter) values() {
-	sources := map[string]*source{}
+	sources := map[string]*layer{}
 	var order []string
 	judge := func(a application, name string, k *known, n *yaml.Node, position func(key *yaml.Node, path []string) lab.Position) {
 		of := sources[name]
 		if of == nil {
-			of = &source{unused: map[string]int{}, at: map[string]lab.Position{}}
+			of = &layer{unused: map[string]int{}, at: map[string]lab.Position{}}
 			sources[name] = of
 			order = append(order, name)
 		}
@@ -312,121 +311,4 @@ func (k *known) with(p part) *known {
 		return k
 	}
 	return &known{all: true}
-}
-
-// valueFile matches those of lab's layout: folder, cluster or environment, addon.
-var valueFile = regexp.MustCompile(`^(clusters|environments)/([^/]+)/addons/([^/]+)/[^/]+\.ya?ml$`)
-
-// valueFiles finds value files that no application reads, although their cluster or environment has the addon.
-func (l *linter) valueFiles() {
-	l.walk(func(file, _ string) {
-		m := valueFile.FindStringSubmatch(file)
-		if m == nil || l.read[file] || path.Base(file) == "kustomization.yaml" {
-			return
-		}
-		var near []string
-		for name := range l.tried {
-			if path.Dir(name) == path.Dir(file) {
-				near = append(near, path.Base(name))
-			}
-		}
-		has := false
-		for _, a := range l.apps {
-			c, _ := l.Estate.Cluster(a.Cluster)
-			if a.Addon != m[3] || !(m[1] == lab.ClustersDir && a.Cluster == m[2] || m[1] == lab.EnvironmentsDir && (m[2] == lab.DefaultEnvironment || c.Environment == m[2])) {
-				continue
-			}
-			if !a.complete {
-				return
-			}
-			has = true
-		}
-		if !has || len(near) == 0 {
-			return // the layout is another one: what reads the folder is unknown
-		}
-		slices.Sort(near)
-		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application of " + m[3] + " reads this file: " + path.Dir(file) + " is looked up for " + strings.Join(slices.Compact(near), ", ")})
-	})
-}
-
-// wholeMetadata matches a template that reads all labels or annotations.
-var wholeMetadata = regexp.MustCompile(`\{\{[^}]*metadata\.(annotations|labels)\s*[^.\s"\[\w]`)
-
-// bridgeKeys finds labels and annotations that the estate's own documents write and no file reads.
-func (l *linter) bridgeKeys() {
-	type written struct {
-		at   lab.Position
-		what string
-	}
-	keys := map[string][]written{}
-	collect := func(what string, of map[string]string, at func(string) lab.Position, field string) {
-		for key := range of {
-			if !strings.Contains(key, "/") {
-				keys[key] = append(keys[key], written{at(field + "." + key), what})
-			}
-		}
-	}
-	for _, e := range l.Estate.Environments {
-		collect("label", e.Labels, e.Position, "spec.labels")
-		collect("annotation", e.Metadata, e.Position, "spec.metadata")
-	}
-	documents := map[string]bool{}
-	for _, c := range l.Estate.Clusters {
-		documents[c.File] = true
-		collect("label", c.Labels, c.Position, "spec.labels")
-		collect("annotation", c.Metadata, c.Position, "spec.metadata")
-	}
-	for _, e := range l.Estate.Environments {
-		documents[e.File] = true
-	}
-	if len(keys) == 0 {
-		return
-	}
-	all := false
-	search := func(text string) {
-		all = all || wholeMetadata.MatchString(text)
-		for key := range keys {
-			if mentions(text, key) || mentions(text, flux.VariableName(key)) {
-				delete(keys, key)
-			}
-		}
-	}
-	l.walk(func(file, text string) {
-		if !documents[file] {
-			search(text)
-		}
-	})
-	for file := range l.read { // of other folders
-		if text, err := l.text(file); err == nil {
-			search(text)
-		}
-	}
-	if all {
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		for _, w := range keys[key] {
-			l.add(finding.Finding{Rule: finding.BridgeKeyUnread, Position: w.at, Message: fmt.Sprintf("nothing reads the %s %s", w.what, key)})
-		}
-	}
-}
-
-// mentions reports whether a text has a word.
-func mentions(text, word string) bool {
-	part := func(b byte) bool {
-		return b == '_' || b == '-' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
-	}
-	for from := 0; word != ""; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			break
-		}
-		i += from
-		end := i + len(word)
-		if (i == 0 || !part(text[i-1])) && (end == len(text) || !part(text[end])) {
-			return true
-		}
-		from = i + 1
-	}
-	return false
 }
