@@ -389,7 +389,7 @@ func Rules() []Rule {
 			"Keep the object in one of the two.",
 		},
 		{
-			IgnoreUnmatched, Warning, "an entry of `ignoreDifferences` matches no object of any Application of its set",
+			IgnoreUnmatched, Warning, "an entry of `ignoreDifferences` matches no object of any Application of its set, which has objects of the kind",
 			"The difference that it is for shows, and is undone by self-healing.",
 			"Correct the group (empty for core kinds), kind, name or namespace.",
 		},

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/finding"
+	"homelab/lab/flux"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -34,7 +36,7 @@ func (l *linter) shared() {
 			at, _ := l.place(a, o, nil, "")
 			other, taken := first[k]
 			switch {
-			case o.Hook != "" || !needs.Applied(o.Document):
+			case o.Hook != "" || !needs.Applied(o.Document) || yields(o.Node):
 			case !taken:
 				first[k] = writer{a.Name, at}
 			case other.name != a.Name:
@@ -45,6 +47,11 @@ func (l *linter) shared() {
 			}
 		}
 	}
+}
+
+// yields reports whether Flux leaves an object to whoever else writes it.
+func yields(n *yaml.Node) bool {
+	return slices.Contains([]string{"IfNotPresent", "Merge", "Ignore"}, strict.Text(n, "metadata", "annotations", flux.Apply))
 }
 
 // manifest is what the rules read of an Application.
@@ -115,13 +122,13 @@ func isFile(files fs.FS, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// ignoredDifferences finds entries that match no object of any Application of their set.
+// ignoredDifferences finds entries that match no object of any Application of their set, although there is one of the kind.
 func (l *linter) ignoredDifferences() {
 	type entry struct {
 		at   lab.Position
 		text string
 	}
-	matched, by := map[entry]bool{}, map[entry]application{}
+	matched, near, by := map[entry]bool{}, map[entry]string{}, map[entry]application{}
 	var order []entry
 	for _, a := range l.apps {
 		for _, d := range a.manifest().Spec.IgnoreDifferences {
@@ -134,15 +141,18 @@ func (l *linter) ignoredDifferences() {
 			for _, o := range a.objects {
 				gvk := kindOf(o)
 				matched[e] = matched[e] || render.Globs(d.Group, gvk.Group) && render.Globs(d.Kind, gvk.Kind) && fits(d.Name, o.Node, "name") && fits(d.Namespace, o.Node, "namespace")
+				if near[e] == "" && strings.EqualFold(d.Kind, gvk.Kind) {
+					near[e] = fmt.Sprintf("%s of %q", o.ID(), gvk.Group)
+				}
 			}
 		}
 	}
 	for _, e := range order {
-		if !matched[e] {
+		if !matched[e] && near[e] != "" { // a template for any application may list what only some have
 			a := by[e]
 			l.add(finding.Finding{
 				Rule: finding.IgnoreUnmatched, Position: e.at, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name},
-				Message: "ignoreDifferences of " + e.text + " matches no object",
+				Message: fmt.Sprintf("ignoreDifferences of %s matches no object, such as %s", e.text, near[e]),
 			})
 		}
 	}
@@ -160,7 +170,7 @@ var exact = regexp.MustCompile(`^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
 func (l *linter) charts() {
 	for _, a := range l.Estate.Applications {
 		for _, c := range a.Charts {
-			if c.Version != "" && exact.MatchString(c.Version) {
+			if c.Name == "" || exact.MatchString(c.Version) { // of an artifact with its own revision
 				continue
 			}
 			version := c.Version

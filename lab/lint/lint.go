@@ -174,8 +174,8 @@ func (l *linter) unrendered(a desired.App, p lab.Problem) {
 	if f.Severity == finding.Error && l.mounted(a.At.File) {
 		f.Severity = finding.Warning
 	}
-	if p.File == "" || !l.exists(p.File) {
-		f.Position, f.Message = a.At, p.File+" "+message
+	if !l.exists(p.File) {
+		f.Position, f.Message = a.At, strings.TrimSpace(p.File+": "+message)
 	}
 	l.findings = slices.DeleteFunc(l.findings, func(n finding.Finding) bool {
 		return n.Rule == finding.LeftOut && n.Position == a.At && strings.Contains(n.Message, a.Name) && strings.Contains(n.Message, message)

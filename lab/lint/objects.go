@@ -107,7 +107,7 @@ func images(o desired.Object, say sayer) {
 	}
 	for _, c := range needs.Containers(o.Document) {
 		n := strict.Get(c, "image")
-		if n == nil || n.Value == "" || n.Value == "auto" || strings.ContainsAny(n.Value, "@{$<") || strings.Contains(n.Value, "://") { // Istio replaces auto
+		if n == nil || n.Value == "" || n.Value == "auto" || strings.ContainsAny(n.Value, "@{$<") || strings.HasPrefix(n.Value, "lab-open-") || strings.Contains(n.Value, "://") { // Istio replaces auto
 			continue
 		}
 		if _, tag, _ := strings.Cut(n.Value[strings.LastIndex(n.Value, "/")+1:], ":"); tag == "" || tag == "latest" {
@@ -180,7 +180,7 @@ var public = []string{"ca.crt", "tls.crt"}
 var secret = []string{"password", "sshPrivateKey", "bearerToken", "githubAppPrivateKey", "tlsClientCertKey", "gcpServiceAccountKey"}
 
 // placeholder matches values that are filled in elsewhere.
-var placeholder = regexp.MustCompile(`^ENC\[|^lab-open-|\$\{|\{\{|^<.*>$|^ref\+|^vault:`)
+var placeholder = regexp.MustCompile(`^ENC\[|lab-open-|\$\{|\{\{|^<.*>$|^ref\+|^vault:`)
 
 // plainSecret finds Secrets whose values are in a file as they are, or in base64.
 func (l *linter) plainSecret(o desired.Object, say sayer) {
