@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"render"},
 	{"needs", "provenance"},
 	{"desired", "fluxset"},
-	{"estate", "plan", "apply", "promote"},
+	{"diff", "estate", "plan", "apply", "promote"},
 	{"draft", "lint", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"cli"},

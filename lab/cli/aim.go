@@ -21,6 +21,7 @@ var (
 	imagesFlag  = &cli.StringFlag{
 		Name: "images", Usage: "`ORIGIN` of images and charts: auto, registry, source or bundle=FILE", Value: "auto", EnvVars: []string{"LAB_IMAGES"},
 	}
+	revFlag    = &cli.StringSliceFlag{Name: "rev", Usage: "read the estate at `REV` of its Git repository; FOLDER=REV for a mounted repository"}
 	mirrorFlag = &cli.StringFlag{
 		Name: "registry-mirror", Usage: "`HOST[:PORT]` of a registry that holds the images under their upstream names", EnvVars: []string{"LAB_REGISTRY_MIRROR"},
 	}
@@ -92,3 +93,5 @@ type origin struct {
 func originOf(c *cli.Context) origin {
 	return origin{images: c.String("images"), mirror: c.String("registry-mirror"), engine: lab.EngineType(c.String("engine"))}
 }
+
+func revisionsOf(c *cli.Context) []string { return c.StringSlice("rev") }

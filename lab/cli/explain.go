@@ -25,19 +25,26 @@ func (p *program) explainCommand() *cli.Command {
 			"compares. ADDON may also be the name of an application. PATH selects a field with all below it, in all objects or in those of a kind.\n\n" +
 			examples("lab explain podinfo --cluster dev", "lab explain dev-podinfo spec.replicas", "lab explain dev-identity 'ConfigMap data'", "lab explain podinfo --cluster dev -o json"),
 		Flags: []cli.Flag{
-			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag,
+			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag, revFlag,
 			&cli.StringFlag{Name: "cluster", Usage: "`CLUSTER` that has the addon"},
 		},
 		Action: p.labAction(p.open, argv.Count("an addon or an application, and a path if you like", func(n int) bool { return n == 1 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
-			return p.explain(c.Context, ws, originOf(c), wanted{name: c.Args().Get(0), path: c.Args().Get(1), cluster: c.String("cluster")})
+			return p.explain(c.Context, ws, originOf(c), wanted{name: c.Args().Get(0), path: c.Args().Get(1), cluster: c.String("cluster"), revs: revisionsOf(c)})
 		}),
 	}
 }
 
 // wanted is what is to be explained.
-type wanted struct{ name, cluster, path string }
+type wanted struct {
+	name, cluster, path string
+	revs                []string
+}
 
 func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from origin, w wanted) error {
+	ws, err := p.at(ctx, ws, w.revs)
+	if err != nil {
+		return err
+	}
 	_, apps, err := p.desired(ctx, ws, from)
 	if err != nil {
 		return err
@@ -46,8 +53,9 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return err
 	}
+	p.readAt(ws)
 	objects, problems := app.Explain()
-	res := ui.ExplainResult{Lab: ws.Name, Application: app.Name, Cluster: app.Cluster, File: app.At.File, Line: app.At.Line, Problems: ui.RenderProblems(problems)}
+	res := ui.ExplainResult{Lab: ws.Name, Revisions: revisions(ws), Application: app.Name, Cluster: app.Cluster, File: app.At.File, Line: app.At.Line, Problems: ui.RenderProblems(problems)}
 	for _, o := range objects {
 		of := ui.ExplainedObject{Kind: strict.Text(o.Node, "kind"), Name: strict.Text(o.Node, "metadata", "name"), Cluster: o.Cluster, Release: o.Part, File: o.File, Line: o.Line}
 		for _, f := range o.Fields {

@@ -28,9 +28,9 @@ func (p *program) renderCommand() *cli.Command {
 		Usage: "print what the engine will have: applications, and the objects that they apply",
 		Description: "Works without a running lab, an engine and network. Charts of chart repositories are rendered if they are on this machine.\n" +
 			"What cannot be rendered is said on stderr, with the reason. Each object follows a comment with its application, file and line.\n\n" +
-			examples("lab render", "lab render --cluster prod --addon podinfo", "lab render --kind applications", "lab render --out rendered --strict", "lab render -o json"),
+			examples("lab render", "lab render --cluster prod --addon podinfo", "lab render --kind applications", "lab render --rev main", "lab render --out rendered --strict", "lab render -o json"),
 		Flags: []cli.Flag{
-			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag,
+			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag, revFlag,
 			&cli.StringFlag{Name: "cluster", Usage: "only applications of `CLUSTER`"},
 			&cli.StringFlag{Name: "addon", Usage: "only applications of `ADDON`"},
 			&cli.StringFlag{Name: "application", Usage: "only the application `APPLICATION`"},
@@ -41,7 +41,7 @@ func (p *program) renderCommand() *cli.Command {
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.render(c.Context, ws, renderOptions{
-				origin: originOf(c), cluster: c.String("cluster"), addon: c.String("addon"), application: c.String("application"), kind: c.String("kind"),
+				origin: originOf(c), revs: revisionsOf(c), cluster: c.String("cluster"), addon: c.String("addon"), application: c.String("application"), kind: c.String("kind"),
 				out: c.String("out"), secrets: c.Bool("show-secrets"), strict: c.Bool("strict"),
 			})
 		}),
@@ -57,6 +57,7 @@ const (
 // renderOptions are the flags of lab render.
 type renderOptions struct {
 	origin                            origin
+	revs                              []string
 	cluster, addon, application, kind string
 	out                               string
 	secrets, strict                   bool
@@ -66,6 +67,10 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	if o.kind != kindManifests && o.kind != kindApplications {
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("unknown kind of output %q", o.kind), Cure: "--kind manifests or applications"}
 	}
+	ws, err := p.at(ctx, ws, o.revs)
+	if err != nil {
+		return err
+	}
 	est, apps, err := p.desired(ctx, ws, o.origin)
 	if err != nil {
 		return err
@@ -73,8 +78,9 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	if apps, err = o.choose(est, apps); err != nil {
 		return err
 	}
+	p.readAt(ws)
 	files := newRendering(o)
-	res := ui.RenderResult{Lab: ws.Name, Engine: string(est.Hub().Engine.Type)}
+	res := ui.RenderResult{Lab: ws.Name, Engine: string(est.Hub().Engine.Type), Revisions: revisions(ws)}
 	var problems lab.Problems
 	for _, app := range apps {
 		var objects []desired.Object
@@ -136,6 +142,28 @@ func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from ori
 		return nil, nil, err
 	}
 	return ws.Desired(options...)
+}
+
+// at returns the lab with the files of revisions, if there are any.
+func (p *program) at(ctx context.Context, ws *workspace.Workspace, revs []string) (*workspace.Workspace, error) {
+	if len(revs) == 0 {
+		return ws, nil
+	}
+	return ws.At(ctx, revs...)
+}
+
+// readAt says which revisions were read.
+func (p *program) readAt(ws *workspace.Workspace) {
+	for _, r := range ws.Revisions() {
+		p.ui.Println("read: " + r.String())
+	}
+}
+
+func revisions(ws *workspace.Workspace) (list ui.List[ui.ReadRevision]) {
+	for _, r := range ws.Revisions() {
+		list = append(list, ui.ReadRevision{Folder: r.Folder, Revision: r.Name, Commit: r.Commit})
+	}
+	return list
 }
 
 // choose returns the chosen applications, sorted by cluster and name; none is an error.

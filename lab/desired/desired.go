@@ -35,12 +35,16 @@ type Part struct {
 	Render    func() ([]render.Document, error)
 
 	Subject func() (provenance.Subject, error) // for provenance.Trace
+
+	// Inputs returns a digest of everything that Render reads, without rendering: parts with the same digest have the same objects. Nil, or empty, is unknown.
+	Inputs func() string
 }
 
 // Object is an object that an engine applies.
 type Object struct {
 	render.Document
 	Part    string // HelmRelease; empty for others
+	Source  int    // index of the part
 	Cluster string
 	Hook    string // "PreSync", "pre-install,pre-upgrade"; empty for none
 	Wave    int    // of Argo CD
@@ -57,12 +61,38 @@ func (o Object) ID() string {
 
 // Objects renders an application. Parts that cannot be rendered are problems; the objects of the others are returned nevertheless.
 func (a App) Objects() ([]Object, lab.Problems) {
-	var objects []Object
+	objects, failed := a.Rendered()
 	var problems lab.Problems
-	for _, p := range a.Parts {
+	for _, f := range failed {
+		problem := f.Problem
+		problem.Message = f.title(a) + ": " + problem.Message
+		problems = append(problems, problem)
+	}
+	return objects, problems
+}
+
+// Failed is a part that cannot be rendered.
+type Failed struct {
+	Source  int // index of the part
+	Part    string
+	Problem lab.Problem // without the name of the application
+}
+
+func (f Failed) title(a App) string {
+	if f.Part != "" {
+		return a.Name + ": HelmRelease " + f.Part
+	}
+	return a.Name
+}
+
+// Rendered is Objects with the parts that cannot be rendered.
+func (a App) Rendered() ([]Object, []Failed) {
+	var objects []Object
+	var failed []Failed
+	for i, p := range a.Parts {
 		docs, err := p.Render()
 		if err != nil {
-			problems = append(problems, a.problem(p, err))
+			failed = append(failed, Failed{i, p.Name, a.problemAt(err)})
 		}
 		var made []Object
 		for _, d := range docs {
@@ -70,7 +100,7 @@ func (a App) Objects() ([]Object, lab.Problems) {
 				if strict.Text(n, "kind") == "" {
 					continue
 				}
-				o := Object{Document: render.Document{Node: n, File: d.File}, Part: p.Name, Cluster: p.Cluster}
+				o := Object{Document: render.Document{Node: n, File: d.File}, Part: p.Name, Source: i, Cluster: p.Cluster}
 				o.Hook = cmp.Or(strict.Text(n, "metadata", "annotations", argo.Hook), strict.Text(n, "metadata", "annotations", "helm.sh/hook"))
 				o.Wave, _ = strconv.Atoi(strict.Text(n, "metadata", "annotations", argo.SyncWave)) // Argo CD takes what is no number for 0
 				made = append(made, o)
@@ -84,7 +114,7 @@ func (a App) Objects() ([]Object, lab.Problems) {
 	if a.Last {
 		objects = last(objects)
 	}
-	return objects, problems
+	return objects, failed
 }
 
 // Explained is an object with the origins of its fields.
@@ -124,10 +154,12 @@ func (a App) Explain() ([]Explained, lab.Problems) {
 
 // problem is the reason that a part lacks objects.
 func (a App) problem(p Part, err error) lab.Problem {
-	of := a.Name
-	if p.Name != "" {
-		of += ": HelmRelease " + p.Name
-	}
+	problem := a.problemAt(err)
+	problem.Message = Failed{Part: p.Name}.title(a) + ": " + problem.Message
+	return problem
+}
+
+func (a App) problemAt(err error) lab.Problem {
 	problem := lab.Problem{Position: a.At, Message: err.Error()}
 	if known := new(render.Error); errors.As(err, &known) {
 		problem = known.Problem
@@ -135,7 +167,7 @@ func (a App) problem(p Part, err error) lab.Problem {
 	if problem.File == "" {
 		problem.Position = a.At
 	}
-	problem.Message, problem.Line = of+": "+problem.Message, max(problem.Line, 1)
+	problem.Line = max(problem.Line, 1)
 	return problem
 }
 

@@ -24,6 +24,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -60,7 +61,10 @@ func besideOwner(t *testing.T) {
 		t.Errorf("an Application of the owner's with the lab's name: exit %d\n%s", out.code, out.stderr)
 	}
 	check("refused")
-	o.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm, namespace: argocd}\ndata: {installationID: hers}\n")
+	id := []byte(`{"data": {"installationID": "hers"}}`)
+	if _, err := o.client(t).CoreV1().ConfigMaps("argocd").Patch(t.Context(), "argocd-cm", types.MergePatchType, id, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	o.works(t, "told apart")
 	was = o.objects(t)
 	l.must("up", "--trust")

@@ -130,13 +130,34 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		s.KubeVersion, s.Budget = kubeVersion, nil // it may be one of thousands
 		return s
 	}
+	ref := from(nil).Ref
+	refName := func(name string) string {
+		for _, s := range app.Spec.All() {
+			if s.Ref == name {
+				return s.RepoURL + " " + s.TargetRevision
+			}
+		}
+		return ""
+	}
 	if source.Chart != "" {
 		use := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: at}
-		return l.chartSource(use, func(files fs.FS) render.Source {
+		m := l.chartSource(use, func(files fs.FS) render.Source {
 			s := from(files)
 			s.Path = "."
 			return s
 		})
+		m.digest = l.digests(func(name string) string {
+			if name == "" { // a version of a chart is what it is
+				return strings.Join([]string{"chart", use.Repository, use.Name, use.Version}, " ")
+			}
+			return refName(name)
+		}, func(name string) fs.FS {
+			if name == "" {
+				return nil
+			}
+			return ref(name)
+		})
+		return m
 	}
 	r, ours := l.source(source.RepoURL)
 	what := source.Path + " of " + source.RepoURL
@@ -146,7 +167,7 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 	case why != "":
 		return made{err: absent(at, what, why)}
 	}
-	return made{Source: from(l.tree(r, source.TargetRevision)), name: func(tree, file string) string {
+	m := made{Source: from(l.tree(r, source.TargetRevision)), name: func(tree, file string) string {
 		if tree == "" {
 			return within(r, file)
 		}
@@ -157,6 +178,18 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		}
 		return file
 	}}
+	m.digest = l.digests(func(name string) string {
+		if name == "" {
+			return source.RepoURL + " " + source.TargetRevision
+		}
+		return refName(name)
+	}, func(name string) fs.FS {
+		if name == "" {
+			return m.FS
+		}
+		return ref(name)
+	})
+	return m
 }
 
 // wantFlux records a Kustomization as Flux will have it.
@@ -249,9 +282,9 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 	if r.Values == nil {
 		return made{err: absent(r.At, "an object with values of "+r.Name, "only the cluster has it")}
 	}
-	m := made{}
+	m, use := made{}, lab.ChartUse{}
 	if r.Folder == "" {
-		use := lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
+		use = lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
 		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {
 			use.Repository = l.inputs().ChartRepoURL
 		}
@@ -265,6 +298,14 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 		m = made{Source: render.Source{FS: files}, name: func(_, file string) string { return path.Join(dir, file) }}
 	}
 	m.Path, m.as = r.Folder, &r
+	m.digest = l.digests(func(string) string {
+		return strings.Join([]string{use.Repository, use.Name, use.Version, r.URL, r.Revision}, " ")
+	}, func(string) fs.FS {
+		if use.Name != "" {
+			return nil
+		}
+		return m.FS
+	})
 	m.at = func(path []string) []lab.Position {
 		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
 		if i < 0 || len(path) < 3 {
@@ -282,6 +323,42 @@ type made struct {
 	at   func(path []string) []lab.Position // of a field of Source.Source
 	as   *fluxset.Release                   // how Flux renders it; nil for Argo CD
 	err  error                              // why it cannot be rendered
+
+	digest func(ref, name string) string // render.Digest of a file, for Inputs; nil if the files are unknown
+}
+
+// inputs returns a digest of what rendering depends on; "" if that is unknown.
+func (m made) inputs() string {
+	var text string
+	var err error
+	switch {
+	case m.digest == nil:
+		return ""
+	case m.as != nil:
+		text, err = m.as.Inputs(m.FS, m.digest)
+	default:
+		text, err = m.Source.Inputs(m.digest)
+	}
+	if err != nil {
+		return ""
+	}
+	if known := new(render.Error); errors.As(m.err, &known) {
+		text += known.Message + known.Cure
+	}
+	return text
+}
+
+// digests returns render.Digest for the trees of a source, each read once. name tells the tree of a ref from others of the estate.
+func (l *loader) digests(name func(ref string) string, tree func(ref string) fs.FS) func(ref, file string) string {
+	return func(ref, file string) string {
+		key := [2]string{name(ref), file}
+		digest, known := l.digested[key]
+		if files := tree(ref); !known && files != nil {
+			digest = render.Digest(files, file)
+			l.digested[key] = digest
+		}
+		return key[0] + digest
+	}
 }
 
 // ofDestination is an option besides the fields of a source.
@@ -298,6 +375,7 @@ func part(p desired.Part, of func() made) desired.Part {
 		return m.render(m.Source)
 	}
 	p.Subject = func() (provenance.Subject, error) { return of().subject() }
+	p.Inputs = func() string { return of().inputs() }
 	return p
 }
 
@@ -386,11 +464,11 @@ func (l *loader) chartSource(use lab.ChartUse, of func(fs.FS) render.Source) mad
 		use.Repository = ""
 	}
 	if l.openChart == nil {
-		return made{err: absent(use.At, title, "")}
+		return made{Source: of(nil), err: absent(use.At, title, "")}
 	}
 	files, err := l.chartFiles(use)
 	if err != nil {
-		return made{err: absent(use.At, title, err.Error())}
+		return made{Source: of(nil), err: absent(use.At, title, err.Error())}
 	}
 	return made{Source: of(files), name: func(tree, file string) string {
 		if tree == "" {

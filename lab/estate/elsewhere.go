@@ -18,7 +18,7 @@ func (l *loader) elsewhere() {
 func (l *loader) otherEngine() *loader {
 	if l.other == nil {
 		l.other = newLoader(l.fsys, l.estate.Dir, l.estate.Name)
-		l.other.engine, l.other.mounted.Earlier = lab.EngineFlux, l.mounted.Earlier
+		l.other.engine, l.other.mounted.Earlier, l.other.mounted.Open = lab.EngineFlux, l.mounted.Earlier, l.mounted.Open
 		if l.isFlux() {
 			l.other.engine = lab.EngineArgoCD
 		}

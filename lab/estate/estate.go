@@ -121,6 +121,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
+	l.digested = map[[2]string]string{}
 	l.units, l.charts, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
@@ -184,6 +185,7 @@ type loader struct {
 	renderings map[string]rendering
 	hasFolders map[string]bool
 	apps       []desired.App
+	digested   map[[2]string]string // of files and folders in trees
 
 	rendered int            // charts and kustomizations so far
 	budget   *render.Budget // of all renderings

@@ -18,6 +18,11 @@ func WithRepositories(mounted []lab.Repository) Option {
 	return func(l *loader) { l.mounted.Earlier = mounted }
 }
 
+// WithRevisions opens mounted repositories at other revisions than those that are checked out: see mount.Mounts.Open.
+func WithRevisions(open func(dir, where string) (fs.FS, error)) Option {
+	return func(l *loader) { l.mounted.Open = open }
+}
+
 // mounts opens the mounted repositories, which the hub lists.
 func (l *loader) mounts() {
 	for _, c := range l.estate.Clusters {

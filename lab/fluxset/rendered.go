@@ -128,6 +128,16 @@ func (r Release) RenderIn(fsys fs.FS, budget *render.Budget) ([]render.Document,
 	return slices.Concat(crds, before, objects), nil
 }
 
+// Inputs is render.Source.Inputs for RenderIn.
+func (r Release) Inputs(fsys fs.FS, of func(ref, name string) string) (string, error) {
+	own, err := json.Marshal([]any{r.Values, r.Defaults, r.ReleaseName, r.revised, r.noCRDs, r.object.Spec})
+	if err != nil {
+		return "", err
+	}
+	options := &appset.Helm{Values: string(own)} // everything besides files
+	return render.Source{FS: fsys, Application: r.Name, Namespace: r.TargetNamespace, Source: appset.Source{Path: r.Folder, Helm: options}}.Inputs(of)
+}
+
 // isUnknownHook reports whether Helm drops an object: it is for an event that Helm does not know.
 func isUnknownHook(d render.Document) bool {
 	text := strict.Text(d.Node, "metadata", "annotations", helmrelease.HookAnnotation)

@@ -18,10 +18,19 @@ import (
 
 // Files returns the files of a commit. Symbolic links are followed within the repository, like os.Root; a submodule is an
 // empty folder.
-func (c *Clone) Files(commit string) (fs.FS, error) {
+func (c *Clone) Files(commit string) (fs.FS, error) { return c.FilesIn(commit, ".") }
+
+// FilesIn is like Files for a folder of the repository; links are followed within the folder.
+func (c *Clone) FilesIn(commit, dir string) (fs.FS, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tree, err := c.tree(commit)
+	if err == nil && dir != "." {
+		tree, err = tree.Tree(dir)
+	}
+	if errors.Is(err, object.ErrDirectoryNotFound) {
+		return nil, fmt.Errorf("commit %s has no folder %s: %w", commit, dir, fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %s: %w", commit, err)
 	}

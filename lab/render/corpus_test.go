@@ -137,23 +137,7 @@ func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 		}
 		return nil
 	}
-	sources := app.Spec.All()
-	for _, source := range sources {
-		if len(app.Spec.Sources) > 0 && source.Path == "" && source.Chart == "" {
-			continue
-		}
-		from := Source{
-			FS: repository(source.RepoURL), Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
-			KubeVersion: strings.TrimPrefix(c.destination.Version, "v"), APIVersions: c.destination.APIVersions, Minor: m, Sources: app.Spec.Sources,
-			Ref: func(name string) fs.FS {
-				for _, s := range sources {
-					if s.Ref == name {
-						return repository(s.RepoURL)
-					}
-				}
-				return nil
-			},
-		}
+	for _, from := range c.sources(app, m, repository) {
 		docs, err := Render(from)
 		if err != nil {
 			return want{Error: err.Error()}, err
@@ -176,6 +160,29 @@ func (c renderCase) rendered(t *testing.T, m argo.Minor) (want, error) {
 	}
 	w.normalise()
 	return w, nil
+}
+
+// sources returns how the sources of an Application are rendered.
+func (c renderCase) sources(app *appset.Template, m argo.Minor, repository func(url string) fs.FS) (list []Source) {
+	sources := app.Spec.All()
+	for _, source := range sources {
+		if len(app.Spec.Sources) > 0 && source.Path == "" && source.Chart == "" {
+			continue
+		}
+		list = append(list, Source{
+			FS: repository(source.RepoURL), Source: source, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+			KubeVersion: strings.TrimPrefix(c.destination.Version, "v"), APIVersions: c.destination.APIVersions, Minor: m, Sources: app.Spec.Sources,
+			Ref: func(name string) fs.FS {
+				for _, s := range sources {
+					if s.Ref == name {
+						return repository(s.RepoURL)
+					}
+				}
+				return nil
+			},
+		})
+	}
+	return list
 }
 
 // normalise sorts the objects, which the controller does not keep in order, and drops how the controller marks what it owns.

@@ -15,7 +15,8 @@ type ExplainResult struct {
 	File        string                `json:"file"`
 	Line        int                   `json:"line"`
 	Objects     List[ExplainedObject] `json:"objects"`
-	Problems    List[RenderProblem]   `json:"problems"` // why something is not explained
+	Problems    List[RenderProblem]   `json:"problems"`  // why something is not explained
+	Revisions   List[ReadRevision]    `json:"revisions"` // what was read with --rev; empty without
 }
 
 // ExplainedObject is an object in ExplainResult.

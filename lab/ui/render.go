@@ -7,7 +7,15 @@ type RenderResult struct {
 	Lab          string                    `json:"lab"`
 	Engine       string                    `json:"engine"`
 	Applications List[RenderedApplication] `json:"applications"`
-	Problems     List[RenderProblem]       `json:"problems"` // why something is not rendered
+	Problems     List[RenderProblem]       `json:"problems"`  // why something is not rendered
+	Revisions    List[ReadRevision]        `json:"revisions"` // what was read with --rev; empty without
+}
+
+// ReadRevision is a folder that was read at a commit.
+type ReadRevision struct {
+	Folder   string `json:"folder"`   // of a mounted repository, as in cluster.yaml; "." for the estate
+	Revision string `json:"revision"` // as given; empty for what is on disk
+	Commit   string `json:"commit"`   // empty for what is on disk
 }
 
 // RenderProblem is the reason that objects are missing.

@@ -23,6 +23,8 @@ type Files struct {
 	FS   fs.FS
 	Name string // of its lab
 
+	open func(dir, where string) (fs.FS, error) // opens mounted repositories; nil for those that are checked out
+
 	doubt string // why the built-in estate needs --builtin; empty if it does not
 }
 

@@ -50,6 +50,9 @@ type Workspace struct {
 	doubt   string // why the estate may be the wrong one; empty if certain
 	builtin bool   // the built-in estate was requested where it is not the default
 	garbled error  // error of an unreadable record
+
+	read    *[]Revision // by Desired; nil unless At made this
+	revised []string    // folders with a revision
 }
 
 // Open finds the lab and the estate of a command. It changes nothing.
@@ -232,7 +235,7 @@ func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.Ap
 		return nil, nil, err
 	}
 	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, options...)
-	if err != nil {
+	if err := w.asRead(err); err != nil {
 		return nil, nil, err
 	}
 	order := func(c lab.Cluster) int {
@@ -253,7 +256,8 @@ func (w *Workspace) Inspect(options ...estate.Option) (*lab.Estate, []desired.Ap
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return estate.Inspect(w.Estate.FS, w.Estate.Dir, w.Name, options...)
+	est, apps, problems, err := estate.Inspect(w.Estate.FS, w.Estate.Dir, w.Name, options...)
+	return est, apps, problems, w.asRead(err)
 }
 
 // fresh has the estate's files looked at anew, and adds the options of the lab.
@@ -266,7 +270,7 @@ func (w *Workspace) fresh(options []estate.Option) ([]estate.Option, error) {
 	if err := w.Estate.refresh(); err != nil {
 		return nil, err
 	}
-	return append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version)}, options...), nil
+	return append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version), estate.WithRevisions(w.Estate.open)}, options...), nil
 }
 
 // ToCreate counts the clusters that need memory of this machine: lab creates them, and has not yet.

@@ -27,6 +27,9 @@ type Mounts struct {
 	Earlier []lab.Repository // of an earlier reading, which may be outside FS
 	List    []lab.Repository
 
+	// Open returns the files of a folder at the revision that is read instead of the one that is checked out, or nil if there is none. It may be nil.
+	Open func(dir, where string) (fs.FS, error)
+
 	others revisions
 }
 
@@ -86,6 +89,11 @@ func (m *Mounts) open(r lab.Repository) (fs.FS, string, error) {
 	where := filepath.FromSlash(r.Dir)
 	if !filepath.IsAbs(where) {
 		where = filepath.Join(m.Dir, where)
+	}
+	if m.Open != nil {
+		if files, err := m.Open(r.Dir, where); files != nil || err != nil {
+			return files, where, err
+		}
 	}
 	if err := m.folder(r.Dir, where); err != nil {
 		return nil, "", plainError(err)

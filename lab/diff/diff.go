@@ -1,0 +1,585 @@
+// Package diff compares what an engine will have in two states: by cluster, application and object.
+package diff
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/desired"
+	"homelab/lab/strict"
+)
+
+// ID identifies an object as engines do: another version of its API is a change of it.
+type ID struct {
+	Cluster                string // that gets it
+	Group, Kind, Namespace string
+	Name                   string // that to generate, with a star
+}
+
+// String returns KIND NAMESPACE/NAME.
+func (id ID) String() string { return id.Kind + " " + id.name() }
+
+func (id ID) name() string {
+	if id.Namespace == "" {
+		return id.Name
+	}
+	return id.Namespace + "/" + id.Name
+}
+
+// App is an application of one or both states.
+type App struct {
+	Name, Addon, Cluster string
+}
+
+// Change is a difference of an object.
+type Change struct {
+	App    App
+	Object ID
+	Kind   Kind
+	From   string // application of a moved object, name of a renamed one
+	Fields []Field
+	Random []Path // fields that differ each time that they are rendered, and are not compared
+	Bumps  []Bump // if it consists of newer versions and of nothing else: it is routine
+}
+
+// Unknown is an application that cannot be compared, as it or a part of it cannot be rendered.
+type Unknown struct {
+	App           App
+	Part          string      // HelmRelease; empty for others
+	Before, After lab.Problem // without message for the state in which it can be rendered, or does not exist
+}
+
+// Result is what two states differ in, by addon.
+type Result struct {
+	Changes []Group
+	Unknown []Missing
+	Apps    int // compared
+	Differ  int // of them
+}
+
+// Compare compares two states. With clusters, applications of a cluster are compared with those of another one, the value, and texts that differ by
+// the names of both are the same; others are compared with those of the same cluster and name. Only applications whose inputs differ are rendered.
+func Compare(before, after []desired.App, clusters map[string]string) Result {
+	c := comparison{clusters: clusters}
+	for _, pair := range c.pairs(before, after) {
+		c.compare(pair[0], pair[1])
+	}
+	c.relate()
+	differ := map[App]bool{}
+	for _, change := range c.changes {
+		differ[change.App] = true
+	}
+	return Result{Changes: group(c.changes), Unknown: missing(c.unknown), Apps: c.apps, Differ: len(differ)}
+}
+
+type comparison struct {
+	clusters map[string]string
+	apps     int
+	changes  []Change
+	unknown  []Unknown
+
+	removed, added []object // not yet known to be something else
+}
+
+// object is an object in one state.
+type object struct {
+	ID
+	app      App
+	part     string // of the application, with its number among those of a name
+	manifest bool   // it is the application itself
+	made     desired.Object
+	value    map[string]any // nil until it is needed
+}
+
+func appOf(a *desired.App) App {
+	return App{Name: a.Name, Addon: cmp.Or(a.Addon, a.Name), Cluster: a.Cluster}
+}
+
+// pairs returns the applications of both states; nil stands for one that does not exist.
+func (c *comparison) pairs(before, after []desired.App) (pairs [][2]*desired.App) {
+	key := func(a *desired.App, cluster string) App {
+		if c.clusters == nil {
+			return App{Name: a.Name, Cluster: a.Cluster}
+		}
+		return App{Name: named(a.Name, a.Cluster), Addon: a.Addon, Cluster: cluster}
+	}
+	at := map[App]int{}
+	for i := range before {
+		a := &before[i]
+		at[key(a, c.clusters[a.Cluster])] = len(pairs)
+		pairs = append(pairs, [2]*desired.App{a})
+	}
+	for i := range after {
+		b := &after[i]
+		if n, ok := at[key(b, b.Cluster)]; ok && pairs[n][1] == nil {
+			pairs[n][1] = b
+		} else {
+			pairs = append(pairs, [2]*desired.App{nil, b})
+		}
+	}
+	return pairs
+}
+
+// compare compares two applications, one of which may be nil.
+func (c *comparison) compare(a, b *desired.App) {
+	var d differ
+	c.apps++
+	switch {
+	case a == nil:
+		d = differ{b.Cluster, b.Cluster}
+	case b == nil:
+		d = differ{a.Cluster, a.Cluster}
+	default:
+		d = differ{a.Cluster, b.Cluster}
+	}
+	settled := settledParts(a, b)
+	before, lacks := objectsOf(a, settled)
+	after, lack := objectsOf(b, settled)
+	app := appOf(cmp.Or(b, a))
+	for _, part := range slices.Compact(slices.Sorted(concat(maps.Keys(lacks), maps.Keys(lack)))) {
+		f, g := lacks[part], lack[part]
+		c.unknown = append(c.unknown, Unknown{App: app, Part: cmp.Or(f.Part, g.Part), Before: f.Problem, After: g.Problem})
+		without := func(o object) bool { return o.part == part }
+		before, after = slices.DeleteFunc(before, without), slices.DeleteFunc(after, without)
+	}
+	again := sync.OnceValue(func() map[ID]object {
+		list, _ := objectsOf(b, settled)
+		return byID(list)
+	})
+	x, y := manifest(a), manifest(b)
+	if !bytes.Equal(x, y) {
+		before, after = withManifest(before, app, x), withManifest(after, app, y)
+	}
+	c.objects(d, before, after, again)
+}
+
+func concat(seqs ...iter.Seq[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, seq := range seqs {
+			for v := range seq {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// names returns a name for each part of an application that corresponds in both states.
+func names(a *desired.App) (list []string) {
+	count := map[string]int{}
+	for _, p := range a.Parts {
+		list = append(list, p.Name+"#"+strconv.Itoa(count[p.Name]))
+		count[p.Name]++
+	}
+	return list
+}
+
+// settledParts returns the parts that have the same objects in both states, by their inputs.
+func settledParts(a, b *desired.App) map[string]bool {
+	settled := map[string]bool{}
+	if a == nil || b == nil {
+		return settled
+	}
+	of := map[string]desired.Part{}
+	for i, name := range names(a) {
+		of[name] = a.Parts[i]
+	}
+	for i, name := range names(b) {
+		p, q := of[name], b.Parts[i]
+		if p.Inputs == nil || q.Inputs == nil || p.Cluster != q.Cluster || p.Namespace != q.Namespace {
+			continue
+		}
+		if in := p.Inputs(); in != "" && in == q.Inputs() {
+			settled[name] = true
+		}
+	}
+	if (a.Last || b.Last) && (len(settled) < len(a.Parts) || len(settled) < len(b.Parts)) { // a part may have objects of another one
+		return nil
+	}
+	return settled
+}
+
+// manifest returns the Application or Kustomization itself as JSON, or nil if there is none.
+func manifest(a *desired.App) []byte {
+	if a == nil || a.Manifest == nil {
+		return nil
+	}
+	text, _ := json.Marshal(a.Manifest) // it came from JSON
+	return text
+}
+
+func withManifest(list []object, app App, text []byte) []object {
+	if value, err := decoded(text, nil); err == nil {
+		return append(list, object{ID: idOf("", value), app: app, manifest: true, value: value})
+	}
+	return list
+}
+
+// objectsOf returns the objects of an application's parts, and the parts that cannot be rendered.
+func objectsOf(a *desired.App, settled map[string]bool) ([]object, map[string]desired.Failed) {
+	if a == nil {
+		return nil, nil
+	}
+	var list []object
+	app, rest := appOf(a), *a
+	rest.Parts = nil
+	var parts []string
+	for i, name := range names(a) {
+		if !settled[name] {
+			rest.Parts, parts = append(rest.Parts, a.Parts[i]), append(parts, name)
+		}
+	}
+	made, failed := rest.Rendered()
+	lacks := map[string]desired.Failed{}
+	for _, f := range failed {
+		lacks[parts[f.Source]] = f
+	}
+	for _, m := range made {
+		value := map[string]any{}
+		for _, field := range []string{"apiVersion", "kind"} {
+			value[field] = strict.Text(m.Node, field)
+		}
+		value["metadata"] = map[string]any{
+			"name": strict.Text(m.Node, "metadata", "name"), "generateName": strict.Text(m.Node, "metadata", "generateName"), "namespace": strict.Text(m.Node, "metadata", "namespace"),
+		}
+		list = append(list, object{ID: idOf(m.Cluster, value), app: app, part: parts[m.Source], made: m})
+	}
+	return list, lacks
+}
+
+func idOf(cluster string, v map[string]any) ID {
+	text := func(v any, key string) string {
+		m, _ := v.(map[string]any)
+		s, _ := m[key].(string)
+		return s
+	}
+	group, _, grouped := strings.Cut(text(v, "apiVersion"), "/")
+	if !grouped {
+		group = ""
+	}
+	id := ID{Cluster: cluster, Group: group, Kind: text(v, "kind"), Namespace: text(v["metadata"], "namespace"), Name: text(v["metadata"], "name")}
+	if id.Name == "" {
+		id.Name = text(v["metadata"], "generateName") + "*"
+	}
+	return id
+}
+
+// byID returns objects by their identity. Later ones of the same identity have a number.
+func byID(list []object) map[ID]object {
+	of := make(map[ID]object, len(list))
+	for _, o := range list {
+		id := o.ID
+		for n := 2; ; n++ {
+			if _, twice := of[id]; !twice {
+				break
+			}
+			id.Name = o.Name + "#" + strconv.Itoa(n)
+		}
+		of[id] = o
+	}
+	return of
+}
+
+func decoded(text []byte, err error) (map[string]any, error) {
+	if err != nil {
+		return nil, err
+	}
+	var v map[string]any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	return v, dec.Decode(&v)
+}
+
+// decode returns the object as JSON has it.
+func (o *object) decode() (map[string]any, error) {
+	if o.value != nil {
+		return o.value, nil
+	}
+	text, err := o.made.JSON()
+	o.value, err = decoded(text, err)
+	return o.value, err
+}
+
+// objects compares the objects of two applications. again renders those of the second one once more.
+func (c *comparison) objects(d differ, before, after []object, again func() map[ID]object) {
+	x, y := byID(before), byID(after)
+	var removed []ID
+	for _, id := range sortedIDs(x) {
+		if o, ok := y[id]; ok {
+			c.pair(d, id, x[id], o, again)
+			delete(y, id)
+		} else {
+			removed = append(removed, id)
+		}
+	}
+	alike := map[ID]ID{} // of y, by what does not depend on the cluster
+	if d.before != d.after {
+		for _, id := range sortedIDs(y) {
+			alike[id.named(d.after)] = id
+		}
+	}
+	for _, id := range removed {
+		if of, ok := alike[id.named(d.before)]; ok {
+			c.pair(d, of, x[id], y[of], again)
+			delete(y, of)
+			delete(alike, id.named(d.before))
+			continue
+		}
+		c.removed = append(c.removed, x[id])
+	}
+	for _, id := range sortedIDs(y) {
+		c.added = append(c.added, y[id])
+	}
+}
+
+func sortedIDs(of map[ID]object) []ID { return slices.SortedFunc(maps.Keys(of), compareIDs) }
+
+func compareIDs(a, b ID) int {
+	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group))
+}
+
+// named returns the identity with the name of a cluster replaced.
+func (id ID) named(cluster string) ID {
+	if id.Cluster == cluster {
+		id.Cluster = Cluster
+	}
+	id.Namespace, id.Name = named(id.Namespace, cluster), named(id.Name, cluster)
+	return id
+}
+
+// pair compares an object in both states.
+func (c *comparison) pair(d differ, id ID, a, b object, again func() map[ID]object) {
+	if d.before == d.after && a.made.Node != nil && b.made.Node != nil && equalNodes(a.made.Node, b.made.Node) {
+		return
+	}
+	x, err := a.decode()
+	y, other := b.decode()
+	if err = cmp.Or(err, other); err != nil {
+		c.undecodable(b, err)
+		return
+	}
+	fields := d.value(nil, x, y, schemaOf(x))
+	if len(fields) == 0 {
+		return
+	}
+	change := Change{App: b.app, Object: b.ID, Kind: Changed}
+	if twice, ok := again()[id]; ok && !b.manifest {
+		if z, err := twice.decode(); err == nil {
+			fields, change.Random = steady(fields, Fields(y, z))
+		}
+	}
+	if len(fields) == 0 {
+		return
+	}
+	change.Bumps = bumps(x, fields)
+	change.Fields = masked(b.ID, fields)
+	c.changes = append(c.changes, change)
+}
+
+func (c *comparison) undecodable(o object, err error) {
+	problem := lab.Problem{Position: lab.Position{File: o.made.File, Line: max(1, o.made.Line)}, Message: o.String() + ": " + err.Error()}
+	c.unknown = append(c.unknown, Unknown{App: o.app, Part: o.made.Part, Before: problem, After: problem})
+}
+
+// steady returns the fields that do not differ at each rendering, and the paths of the others.
+func steady(fields, random []Field) (rest []Field, varies []Path) {
+	for _, f := range fields {
+		if slices.ContainsFunc(random, func(r Field) bool {
+			n := min(len(r.Path), len(f.Path))
+			return slices.Equal(r.Path[:n], f.Path[:n])
+		}) {
+			varies = append(varies, f.Path)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return rest, varies
+}
+
+// equalNodes reports whether nodes are the same but for their places and styles.
+func equalNodes(a, b *yaml.Node) bool {
+	return a == b || a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
+}
+
+// isSecret reports whether the values of an object are not told.
+func isSecret(id ID) bool { return id.Kind == "Secret" && id.Group == "" }
+
+// masked replaces the values of Secrets.
+func masked(id ID, fields []Field) []Field {
+	if !isSecret(id) {
+		return fields
+	}
+	for i := range fields {
+		f := &fields[i]
+		if len(f.Path) > 0 && (f.Path[0].Key == "data" || f.Path[0].Key == "stringData") {
+			f.Before, f.After, f.Secret = mask(f.Before), mask(f.After), true
+		}
+	}
+	return fields
+}
+
+func mask(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		of := map[string]any{}
+		for key := range v {
+			of[key] = desired.Masked
+		}
+		return of
+	}
+	return desired.Masked
+}
+
+// relate tells objects that moved or were renamed from those that were added and removed.
+func (c *comparison) relate() {
+	owned := map[ID]bool{} // objects of applications, which may be applications themselves
+	for _, list := range [][]object{c.removed, c.added} {
+		for _, o := range list {
+			if !o.manifest {
+				owned[ID{"", o.Group, o.Kind, o.Namespace, o.Name}] = true
+			}
+		}
+	}
+	for _, change := range c.changes {
+		if change.Object.Cluster != "" {
+			id := change.Object
+			id.Cluster = ""
+			owned[id] = true
+		}
+	}
+	c.changes = slices.DeleteFunc(c.changes, func(change Change) bool { return change.Object.Cluster == "" && owned[change.Object] })
+	twice := func(o object) bool { return o.manifest && owned[o.ID] }
+	c.removed, c.added = slices.DeleteFunc(c.removed, twice), slices.DeleteFunc(c.added, twice)
+	if c.clusters == nil {
+		c.match(Moved, func(o *object) string { return fmt.Sprintf("%q", []string{o.Cluster, o.Group, o.Kind, o.Namespace, o.ID.Name}) })
+	}
+	c.match(Renamed, contentOf)
+	c.match(Renamed, generated)
+	for _, o := range c.removed {
+		c.changes = append(c.changes, Change{App: o.app, Object: o.ID, Kind: Removed})
+	}
+	for _, o := range c.added {
+		c.changes = append(c.changes, Change{App: o.app, Object: o.ID, Kind: Added})
+	}
+}
+
+// match pairs what was removed with what was added if they have a key in common that no others have.
+func (c *comparison) match(kind Kind, key func(*object) string) {
+	index := func(list []object) map[string][]int {
+		at := map[string][]int{}
+		for i := range list {
+			if k := key(&list[i]); k != "" {
+				at[k] = append(at[k], i)
+			}
+		}
+		return at
+	}
+	added := index(c.added)
+	gone, come := map[int]bool{}, map[int]bool{}
+	for k, i := range index(c.removed) {
+		j := added[k]
+		if len(i) != 1 || len(j) != 1 {
+			continue
+		}
+		a, b := c.removed[i[0]], c.added[j[0]]
+		change := Change{App: b.app, Object: b.ID, Kind: kind, From: a.name()}
+		if kind == Moved {
+			change.From = a.app.Name
+		}
+		x, err := a.decode()
+		y, other := b.decode()
+		if err = cmp.Or(err, other); err != nil {
+			continue
+		}
+		d := differ{a.app.Cluster, b.app.Cluster}
+		if kind == Moved {
+			d = differ{}
+		}
+		for _, f := range d.value(nil, x, y, schemaOf(x)) {
+			if at := f.Path.String(); kind == Moved || at != "metadata.name" && at != "metadata.namespace" && (f.Before != any(a.Name) || f.After != any(b.Name)) {
+				change.Fields = append(change.Fields, f)
+			}
+		}
+		change.Fields = masked(b.ID, change.Fields)
+		c.changes = append(c.changes, change)
+		gone[i[0]], come[j[0]] = true, true
+	}
+	rest := func(list []object, without map[int]bool) (kept []object) {
+		for i, o := range list {
+			if !without[i] {
+				kept = append(kept, o)
+			}
+		}
+		return kept
+	}
+	c.removed, c.added = rest(c.removed, gone), rest(c.added, come)
+}
+
+// contentOf returns a key that objects of an application and a kind have in common if they are equal but for their name and namespace. A value that is the name as a
+// whole, such as that of a label, counts as the name.
+func contentOf(o *object) string {
+	v, err := o.decode()
+	if err != nil {
+		return ""
+	}
+	var replaced func(v any) any
+	replaced = func(v any) any {
+		switch v := v.(type) {
+		case string:
+			switch v {
+			case o.Name:
+				return "\x00name"
+			case o.Namespace:
+				return "\x00namespace"
+			}
+		case map[string]any:
+			of := map[string]any{}
+			for key, w := range v {
+				of[key] = replaced(w)
+			}
+			return of
+		case []any:
+			of := make([]any, len(v))
+			for i, w := range v {
+				of[i] = replaced(w)
+			}
+			return of
+		}
+		return v
+	}
+	content, _ := replaced(v).(map[string]any)
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		delete(metadata, "namespace") // which may be none
+	}
+	text, err := json.Marshal([]any{o.app, o.Cluster, o.part, content})
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// suffix is what kustomize adds to the names of generated ConfigMaps and Secrets: the hash of their content in letters that cannot form words.
+var suffix = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
+
+// generated returns a key that versions of a generated ConfigMap or Secret have in common.
+func generated(o *object) string {
+	if base := suffix.ReplaceAllString(o.Name, ""); base != o.Name && o.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret") {
+		return fmt.Sprint(o.app, o.Cluster, o.part, o.Kind, o.Namespace, base)
+	}
+	return ""
+}
