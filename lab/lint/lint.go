@@ -92,8 +92,9 @@ type application struct {
 // part is a rendered part, with what it was made from.
 type part struct {
 	provenance.Subject
-	trees map[string]fs.FS
-	read  map[string]map[string]bool // files, by tree
+	release string // of Flux; empty for others
+	trees   map[string]fs.FS
+	read    map[string]map[string]bool // files, by tree
 }
 
 // add adds a finding with the severity and the cure of its rule, if it has none.
@@ -133,7 +134,7 @@ func (l *linter) render(a desired.App) {
 			if err != nil || s.Render == nil {
 				return plain()
 			}
-			made := part{Subject: s, trees: map[string]fs.FS{}, read: map[string]map[string]bool{}}
+			made := part{Subject: s, release: p.Name, trees: map[string]fs.FS{}, read: map[string]map[string]bool{}}
 			docs, err := s.Render(nil, func(tree string, files fs.FS) fs.FS {
 				if made.read[tree] == nil {
 					made.trees[tree], made.read[tree] = files, map[string]bool{}
@@ -163,6 +164,9 @@ func (l *linter) render(a desired.App) {
 // unrendered adds why an application lacks objects. The note about the application, which has the same reason, is left out.
 func (l *linter) unrendered(a desired.App, p lab.Problem) {
 	_, message, _ := strings.Cut(p.Message, ": ")
+	if strings.HasPrefix(message, "HelmRelease ") && p.Code == finding.NotHere {
+		_, message, _ = strings.Cut(message, ": ")
+	}
 	if a.LeftOut == message {
 		return // nothing was tried
 	}
@@ -176,6 +180,10 @@ func (l *linter) unrendered(a desired.App, p lab.Problem) {
 	}
 	if !l.exists(p.File) {
 		f.Position, f.Message = a.At, strings.TrimSpace(p.File+": "+message)
+	}
+	if f.Severity == finding.Note {
+		l.add(f)
+		return
 	}
 	l.findings = slices.DeleteFunc(l.findings, func(n finding.Finding) bool {
 		return n.Rule == finding.LeftOut && n.Position == a.At && strings.Contains(n.Message, a.Name) && strings.Contains(n.Message, message)
@@ -234,7 +242,7 @@ func (l *linter) walk(visit func(file, text string)) {
 			return nil
 		})
 	}
-	for _, dir := range []string{lab.AddonsDir, lab.ClustersDir, lab.EnvironmentsDir} {
+	for _, dir := range []string{lab.AddonsDir, lab.ClustersDir, lab.EnvironmentsDir, "scenarios"} {
 		each(l.Estate.FS, dir, "")
 	}
 	for _, r := range l.Estate.Repositories {

@@ -46,7 +46,7 @@ func (l *linter) valueFiles() {
 			return // the layout is another one: what reads the folder is unknown
 		}
 		slices.Sort(near)
-		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application of " + m[3] + " reads this file: " + path.Dir(file) + " is looked up for " + strings.Join(slices.Compact(near), ", ")})
+		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application of " + m[3] + " reads this file, only " + strings.Join(slices.Compact(near), ", ") + " in this folder"})
 	})
 }
 

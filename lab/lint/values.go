@@ -181,33 +181,33 @@ func (k *known) unknown(n *yaml.Node, at []string, visit func(at []string, key *
 	}
 }
 
-// layer is where values are written: a value file, or the options of a part.
+// layer is where values are written: a value file, or the options of parts.
 type layer struct {
-	readers int // charts that have the values
-	unused  map[string]int
-	at      map[string]lab.Position
-	by      []application // of each cluster one
+	isFile bool
+	values []*yaml.Node // as each chart has them that has them
+	unused map[string][]unused
+}
+
+// unused is a value that a chart does not know.
+type unused struct {
+	by application
+	at lab.Position
 }
 
 // values finds values that none of the charts that have them uses.
 func (l *linter) values() {
-	sources := map[string]*layer{}
-	var order []string
-	judge := func(a application, name string, k *known, n *yaml.Node, position func(key *yaml.Node, path []string) lab.Position) {
-		of := sources[name]
+	layers := map[string]*layer{}
+	paths := map[string][]string{}
+	judge := func(a application, name string, isFile bool, k *known, n *yaml.Node, position func(key *yaml.Node, path []string) lab.Position) {
+		of := layers[name]
 		if of == nil {
-			of = &layer{unused: map[string]int{}, at: map[string]lab.Position{}}
-			sources[name] = of
-			order = append(order, name)
+			of = &layer{isFile: isFile, unused: map[string][]unused{}}
+			layers[name] = of
 		}
-		of.readers++
-		if !slices.ContainsFunc(of.by, func(b application) bool { return b.Cluster == a.Cluster && b.Addon == a.Addon }) {
-			of.by = append(of.by, a)
-		}
+		of.values = append(of.values, n)
 		k.unused(n, nil, func(path []string, key *yaml.Node) {
 			text := strings.Join(path, ".")
-			of.unused[text]++
-			of.at[text] = position(key, path)
+			of.unused[text], paths[text] = append(of.unused[text], unused{a, position(key, path)}), path
 		})
 	}
 	charts := map[string]*known{}
@@ -224,32 +224,42 @@ func (l *linter) values() {
 			for _, layer := range p.Layers[1:] {
 				name := p.Name(layer.Ref, layer.File)
 				for _, doc := range p.documents(layer.Ref, layer.File, name) {
-					judge(a, name, k, doc, func(key *yaml.Node, _ []string) lab.Position { return strict.Position(name, key) })
+					judge(a, name, true, k, doc, func(key *yaml.Node, _ []string) lab.Position { return strict.Position(name, key) })
 				}
 			}
 			for field, n := range p.written() {
-				judge(a, fmt.Sprintf("%s %d %s", a.At, i, field), k, n, func(_ *yaml.Node, path []string) lab.Position {
+				name := fmt.Sprintf("%s %d %s", a.At, i, field)
+				if p.release != "" { // its values come from ConfigMaps, which clusters with other versions of the chart may share
+					name = p.release[strings.LastIndex(p.release, "/")+1:]
+				}
+				judge(a, name, false, k, n, func(_ *yaml.Node, path []string) lab.Position {
 					at := p.At([]string{"helm", field})
 					if field == "valuesObject" {
 						at = p.At(append([]string{"helm", field}, path...))
 					}
 					if len(at) == 0 {
-						return a.At
+						return l.layered(a, path)
 					}
 					return at[0]
 				})
 			}
 		}
 	}
-	for _, name := range order {
-		of := sources[name]
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		of := layers[name]
 		for _, path := range slices.Sorted(maps.Keys(of.unused)) {
-			if of.unused[path] < of.readers || slices.ContainsFunc(of.by, func(a application) bool { return l.unsure(name, a) }) {
+			has := 0
+			for _, n := range of.values {
+				if within(n, paths[path]) {
+					has++
+				}
+			}
+			if len(of.unused[path]) < has || slices.ContainsFunc(of.unused[path], func(u unused) bool { return l.unsure(of, name, u.by) }) {
 				continue
 			}
-			for _, a := range of.by {
+			for _, u := range of.unused[path] {
 				l.add(finding.Finding{
-					Rule: finding.ValueUnused, Position: of.at[path], Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name},
+					Rule: finding.ValueUnused, Position: u.at, Subject: finding.Subject{Cluster: u.by.Cluster, Application: u.by.Name},
 					Message: fmt.Sprintf("no template of the chart uses %s", path),
 				})
 			}
@@ -257,10 +267,43 @@ func (l *linter) values() {
 	}
 }
 
+// within reports whether values have a path.
+func within(n *yaml.Node, path []string) bool {
+	for _, key := range path {
+		if n = strict.Get(n, key); n == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// layered returns the position of a value in lab's layers for an application, the last one that has it, or else that of the application.
+func (l *linter) layered(a application, path []string) lab.Position {
+	c, _ := l.Estate.Cluster(a.Cluster)
+	at := a.At
+	for _, dir := range []string{lab.EnvironmentsDir + "/" + lab.DefaultEnvironment, lab.EnvironmentsDir + "/" + c.Environment, lab.ClustersDir + "/" + a.Cluster} {
+		file := dir + "/addons/" + a.Addon + "/values.yaml"
+		text, err := l.text(file)
+		if err != nil || !l.read[file] {
+			continue
+		}
+		docs, _ := strict.Parse(file, []byte(text))
+		for _, doc := range docs {
+			if n := doc; within(n, path) {
+				for _, key := range path {
+					n = strict.Get(n, key)
+				}
+				at = strict.Position(file, n)
+			}
+		}
+	}
+	return at
+}
+
 // unsure reports whether an application that cannot be rendered may have the values, too.
-func (l *linter) unsure(name string, by application) bool {
+func (l *linter) unsure(of *layer, name string, by application) bool {
 	return slices.ContainsFunc(l.apps, func(a application) bool {
-		return !a.complete && (a.Addon == by.Addon || !strings.Contains(name, "/"+by.Addon+"/"))
+		return !a.complete && (a.Addon == by.Addon || of.isFile && !strings.Contains(name, "/"+by.Addon+"/"))
 	})
 }
 
