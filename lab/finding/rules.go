@@ -198,9 +198,9 @@ func Rules() []Rule {
 			"Remove one of the two.",
 		},
 		{
-			NameTooLong, Error, "a name has more than 63 characters",
-			"Host names and the values of labels end there.",
-			"Shorten the part of the name that you choose.",
+			NameTooLong, Error, "a name or a label is too long",
+			"Host names and the values of labels end at 63 characters, and controllers append to the names of StatefulSets and CronJobs (52).",
+			"Shorten the part of the name that you choose: the message has where the name and the application come from.",
 		},
 		{
 			AddonUnselected, Error, "a cluster enables an addon that no generator selects it for",

@@ -37,6 +37,7 @@ func (l *linter) objects(a application) {
 		l.lifecycle(o, say)
 		recreated(o, say)
 		l.plainSecret(o, say)
+		long(a, o, say)
 		syncOptions(o, say)
 	}
 }
@@ -150,6 +151,23 @@ func (l *linter) lifecycle(o desired.Object, say sayer) {
 	if d, ok := object.(interface{ APILifecycleDeprecated() (int, int) }); ok {
 		if version, old := reached(d.APILifecycleDeprecated); old {
 			say(finding.DeprecatedAPI, at, finding.Warning, fmt.Sprintf("%s is of %s, deprecated since Kubernetes %s%s", o.ID(), at.Value, version, instead))
+		}
+	}
+}
+
+// longest are the lengths of names by kind: what a host name or the value of a label has room for, less what controllers append.
+var longest = map[string]int{"Service": 63, "Namespace": 63, "Job": 63, "CronJob": 52, "StatefulSet": 52}
+
+// long finds names and labels that are too long.
+func long(a application, o desired.Object, say sayer) {
+	name := strict.Get(o.Node, "metadata", "name")
+	if limit := longest[strict.Text(o.Node, "kind")]; name != nil && limit > 0 && builtin(o) && len(name.Value) > limit {
+		say(finding.NameTooLong, name, "", fmt.Sprintf("the name of %s has %d characters, %d are allowed: application %s is from %s", o.ID(), len(name.Value), limit, a.Name, a.At))
+	}
+	labels := strict.Get(o.Node, "metadata", "labels")
+	for i := 0; labels != nil && i+1 < len(labels.Content); i += 2 {
+		if n := labels.Content[i+1]; len(n.Value) > 63 {
+			say(finding.NameTooLong, n, "", fmt.Sprintf("label %s of %s has %d characters, 63 are allowed: application %s is from %s", labels.Content[i].Value, o.ID(), len(n.Value), a.Name, a.At))
 		}
 	}
 }
