@@ -162,6 +162,11 @@ func decode(file string, doc *yaml.Node, into any) lab.Problems {
 	return lab.Problems{{Code: finding.InvalidSet, Position: strict.Position(file, at), Message: message}}
 }
 
+// Deletes reports whether Applications that are no longer generated are deleted.
+func (p *SetPolicy) Deletes() bool {
+	return p.ApplicationsSync == nil || *p.ApplicationsSync == "sync" || *p.ApplicationsSync == "create-delete"
+}
+
 // syncPolicies are the valid values of applicationsSync.
 var syncPolicies = []string{"create-only", "create-update", "create-delete", "sync"}
 

@@ -24,7 +24,7 @@ func (p *program) bridgeCommand() *cli.Command {
 			Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 				return p.showBridge(ws, c.String("cluster"))
 			}),
-		}},
+		}, p.bridgeImportCommand(), p.bridgeDiffCommand()},
 	}
 }
 

@@ -24,7 +24,8 @@ type App struct {
 	At       lab.Position
 	Manifest any // as JSON encodes it; nil if it has none
 	Parts    []Part
-	Last     bool // of several objects of a name, the engine applies the last one
+	Last     bool   // of several objects of a name, the engine applies the last one
+	Kept     string // why the engine does not delete it when it is no longer desired; empty if it does
 }
 
 // Part is a source of an Application, a Kustomization without its HelmReleases, or one of these.

@@ -54,6 +54,16 @@ func suites() []suite {
 			{"down leaves no remains", finalDown},
 		}},
 		faultsOf("TestFaultsOnFlux", lab.EngineFlux),
+		{name: "TestForeseen", lab: shared("e2e-plan", "hub", "dev"), parts: []part{
+			{"up", func(_ *testing.T, l *testLab) { l.must("up", "--fix") }},
+			{"as lab plan said", foreseen},
+			{"down leaves no remains", finalDown},
+		}},
+		{name: "TestForeseenOnFlux", lab: shared("e2e-plan", "hub", "dev"), parts: []part{
+			{"up", func(_ *testing.T, l *testLab) { l.runs("flux"); l.must("up", "--fix") }},
+			{"as lab plan said", foreseen},
+			{"down leaves no remains", finalDown},
+		}},
 		{name: "TestVersions", lab: newVersions, parts: []part{
 			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
 		}},
@@ -108,6 +118,12 @@ func TestFaultsOnFlux(t *testing.T) { play(t) }
 
 // TestVersions has an older engine on the hub and an older Kubernetes in the spoke, and upgrades the engine.
 func TestVersions(t *testing.T) { play(t) }
+
+// TestForeseen compares what lab plan says of changes with what they do.
+func TestForeseen(t *testing.T) { play(t) }
+
+// TestForeseenOnFlux is like TestForeseen with Flux.
+func TestForeseenOnFlux(t *testing.T) { play(t) }
 
 // shared returns a function that creates a lab of the default estate for all parts.
 func shared(name string, clusters ...string) func(*testing.T) *testLab {

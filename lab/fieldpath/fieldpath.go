@@ -62,6 +62,23 @@ func Parse(text string) (Path, error) {
 
 func (p Path) String() string { return p.text }
 
+// Of returns the path of nested keys.
+func Of(keys ...string) Path {
+	var p Path
+	for i, key := range keys {
+		p.steps = append(p.steps, step{key: key})
+		switch {
+		case key == "" || strings.ContainsAny(key, ".[]"):
+			p.text += "[" + strconv.Quote(key) + "]"
+		case i > 0:
+			p.text += "." + key
+		default:
+			p.text = key
+		}
+	}
+	return p
+}
+
 // word reads a key up to the next dot or bracket.
 func word(s string) (key, rest string, err error) {
 	i := strings.IndexAny(s, ".[]")

@@ -20,13 +20,15 @@ import (
 
 const (
 	maxTokens   = 100_000 // that nest in one another in a Jsonnet file
-	maxAllocs   = 4 << 30 // bytes that an evaluation allocates, garbage included
 	watched     = 20 * time.Millisecond
 	lastResort  = 5 * time.Minute // comparing values that share parts has neither steps nor bytes
 	jsonnetStep = 3               // a step of the evaluator in steps
 	maxExtent   = 4 << 20         // characters of a text, elements of a list
 	maxStack    = 600             // the evaluator's own limit, 500, and those of the walk
 )
+
+// maxAllocs is how many bytes an evaluation may allocate, garbage included.
+var maxAllocs uint64 = 4 << 30
 
 // evaluate evaluates a program within a budget. The evaluator has no limit but that of its stack, and cannot be stopped: each of its steps calls a hook, which panics
 // when the budget is spent. What it does without steps is bounded by what the program allocates; then evaluate returns, and the rest of lab with it.

@@ -135,6 +135,27 @@ func contract() map[string]any {
 				"aws_vpc_id": {Value: "vpc-0a1b2c3d4e5f60718", Origin: "made up"},
 			},
 		}}),
+		"bridge-import": BridgeImportResult{
+			Cluster: "prod", From: "state, module.bootstrap.kubernetes_secret_v1.cluster[0]", Written: true,
+			Changes: List[BridgeChange]{{File: "environments/prod/environment.yaml", Line: 6, Field: "spec.cloud.accountID", Key: "aws_account_id", Before: "210987654321", After: "111122223333"}},
+			Left:    List[BridgeLeft]{{Key: "db_password", Reason: "sensitive"}},
+		},
+		"bridge-diff": BridgeDiffResult{
+			Cluster: "prod", From: "Secret",
+			Differences: List[BridgeDifference]{
+				{Kind: "label", Key: "tier", In: "production", Production: "gold"},
+				{Kind: "annotation", Key: "aws_account_id", In: "both", Lab: "210987654321", Production: "111122223333"},
+			},
+		},
+		"plan-consequences": ConsequenceResult{
+			Lab: "homelab", Engine: "argocd", Before: List[ReadRevision]{{Folder: ".", Revision: "HEAD", Commit: commit}},
+			Effects: List[Consequence]{{
+				Action: "recreate", Cluster: "prod", Addon: "podinfo", Application: "prod-podinfo", Object: "Namespace podinfo", Reason: "it moves: deleted and created again, unless the other is synced first", To: "prod-web",
+				Loses: "everything in the namespace", Cure: "first have Application prod-podinfo go without its resources: preserveResourcesOnDeletion in its ApplicationSet, or no finalizer",
+				File: "addons/podinfo/manifests/namespace.yaml", Line: 1,
+			}},
+			Confident: true,
+		},
 		"log": LogResult{Commits: []LogCommit{
 			{commit, "lab", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "estate as of the working tree"},
 		}},

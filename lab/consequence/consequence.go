@@ -1,0 +1,484 @@
+// Package consequence foresees what an engine does to the objects of clusters when an estate changes: what it creates, updates, deletes, leaves behind or recreates, what it
+// cannot apply, and which pods restart. It is pure: both sides are models (package desired). What the engine does is held to recordings on real clusters
+// (lab/e2e/plan_test.go).
+package consequence
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"homelab/lab"
+	"homelab/lab/desired"
+)
+
+// Action is what happens to an object.
+type Action string
+
+// The actions, most severe first.
+const (
+	Delete   Action = "delete"
+	Recreate Action = "recreate" // deleted, and created again
+	Refuse   Action = "refuse"   // the engine cannot apply it, and its sync fails
+	Unknown  Action = "unknown"
+	Orphan   Action = "orphan" // stays, and nothing manages it any more
+	Stay     Action = "stay"   // stays, and is still managed as before
+	Restart  Action = "restart"
+	Rerun    Action = "rerun" // a hook
+	Update   Action = "update"
+	Create   Action = "create"
+)
+
+var actions = []Action{Delete, Recreate, Refuse, Unknown, Orphan, Stay, Restart, Rerun, Update, Create}
+
+// Rank orders actions, the most severe first.
+func (a Action) Rank() int { return slices.Index(actions, a) }
+
+// Effect is what happens to an object.
+type Effect struct {
+	Cluster     string
+	Application string // whose engine's object does it; empty for a cluster
+	Release     string // HelmRelease; empty for others
+	Object      string // "Deployment web/web"; empty for a cluster or an application as a whole
+	Action      Action
+	Reason      string
+	To          string // application or release that has it afterwards, if it moves
+	Loses       string // what is lost with it: "everything in the namespace"; empty for nothing
+	Cure        string // how nothing is lost; may be empty
+	At          lab.Position
+}
+
+// State is an estate as its engine will have it.
+type State struct {
+	Engine   lab.EngineType
+	Clusters []string
+	Apps     []desired.App
+}
+
+// Of returns the effects of a change, ordered by cluster, severity, application and object, and the reasons why some are unknown.
+func Of(before, after State) ([]Effect, lab.Problems) {
+	f := foresight{rules: rulesOf(after.Engine), left: map[string]bool{}, fates: map[string]Action{}}
+	for _, c := range before.Clusters {
+		if !slices.Contains(after.Clusters, c) {
+			f.left[c] = true
+			f.add(Effect{
+				Cluster: c, Action: Stay, Reason: "it is no longer in the estate: lab up keeps it, and lab up --prune deletes it", Loses: "with --prune, everything in it",
+				Cure: "undo the change; a cluster with another name is another one",
+			})
+		}
+	}
+	for _, c := range after.Clusters {
+		if !slices.Contains(before.Clusters, c) {
+			f.add(Effect{Cluster: c, Action: Create, Reason: "it is new"})
+		}
+	}
+	f.before, f.after = f.units(before), f.units(after)
+	f.was, f.will = owners(f.before), owners(f.after)
+	for _, u := range f.before {
+		f.unit(u)
+	}
+	f.created()
+	slices.SortStableFunc(f.effects, func(a, b Effect) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Action.Rank(), b.Action.Rank()), cmp.Compare(a.Application, b.Application), cmp.Compare(a.Release, b.Release), cmp.Compare(a.Object, b.Object))
+	})
+	return f.effects, f.problems
+}
+
+// unit is what an engine applies, prunes and deletes as a whole: an Application, a Kustomization or a HelmRelease.
+type unit struct {
+	app      desired.App
+	release  string
+	manifest map[string]any // nil if it has none
+	objects  []object
+	broken   lab.Problems // why objects are missing
+	inputs   []string     // digests of what its objects are rendered from
+}
+
+func (u *unit) key() string { return u.app.Name + "|" + u.release }
+
+func (u *unit) String() string {
+	if u.release != "" {
+		return "HelmRelease " + u.release
+	}
+	return u.app.Name
+}
+
+// same reports whether two units are rendered from the same inputs.
+func (u *unit) same(v *unit) bool {
+	return len(u.inputs) > 0 && !slices.Contains(u.inputs, "") && slices.Equal(u.inputs, v.inputs) && reflect.DeepEqual(u.manifest, v.manifest) && u.app.Cluster == v.app.Cluster
+}
+
+// object is an object with its decoded content.
+type object struct {
+	desired.Object
+	content map[string]any
+}
+
+// key identifies an object in all clusters: its version does not matter.
+func (o object) key() string {
+	group, _, ok := strings.Cut(text(o.content, "apiVersion"), "/")
+	if !ok {
+		group = ""
+	}
+	return strings.Join([]string{o.Cluster, group, text(o.content, "kind"), text(o.content, "metadata", "namespace"), text(o.content, "metadata", "name")}, "|")
+}
+
+type foresight struct {
+	rules         rules
+	before, after []*unit
+	was, will     map[string]*unit // object -> unit
+	left          map[string]bool  // clusters that left
+	fates         map[string]Action
+	effects       []Effect
+	problems      lab.Problems
+}
+
+// units returns the units of a state: what applies others first.
+func (f *foresight) units(s State) []*unit {
+	var list []*unit
+	for _, app := range s.Apps {
+		if f.left[app.Cluster] {
+			continue
+		}
+		u := &unit{app: app, manifest: decoded(app.Manifest)}
+		of := map[string]*unit{"": u}
+		list = append(list, u)
+		for _, p := range app.Parts {
+			if p.Name != "" && of[p.Name] == nil {
+				of[p.Name] = &unit{app: app, release: p.Name}
+				list = append(list, of[p.Name])
+			}
+			inputs := ""
+			if p.Inputs != nil {
+				inputs = p.Inputs()
+			}
+			of[p.Name].inputs = append(of[p.Name].inputs, inputs)
+		}
+		objects, failed := app.Rendered()
+		for _, why := range failed {
+			to := of[why.Part]
+			why.Problem.Message = to.String() + ": " + why.Problem.Message
+			to.broken = append(to.broken, why.Problem)
+		}
+		for _, o := range objects {
+			if f.left[o.Cluster] {
+				continue
+			}
+			to := of[o.Part]
+			content, err := content(o)
+			if err != nil {
+				to.broken = append(to.broken, lab.Problem{Position: lab.Position{File: o.File, Line: o.Line}, Message: err.Error()})
+				continue
+			}
+			to.objects = append(to.objects, object{o, content})
+		}
+	}
+	manifests := map[string]map[string]any{} // of HelmReleases
+	for _, u := range list {
+		for _, o := range u.objects {
+			if text(o.content, "kind") == "HelmRelease" {
+				manifests[text(o.content, "metadata", "namespace")+"/"+text(o.content, "metadata", "name")] = o.content
+			}
+		}
+	}
+	for _, u := range list {
+		if u.release != "" {
+			u.manifest = manifests[u.release]
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *unit) int { return cmp.Compare(len(f.holders(a, list)), len(f.holders(b, list))) })
+	return list
+}
+
+// holders returns the units whose objects a unit is among, from the innermost.
+func (f *foresight) holders(u *unit, all []*unit) []*unit {
+	var list []*unit
+	for at := u; at != nil && len(list) < len(all); {
+		next := holder(at, all)
+		if next == nil || slices.Contains(list, next) || next == u {
+			break
+		}
+		list = append(list, next)
+		at = next
+	}
+	return list
+}
+
+// holder returns the unit that applies another.
+func holder(u *unit, all []*unit) *unit {
+	for _, h := range all {
+		for _, o := range h.objects {
+			if h != u && is(o.content, u.manifest) {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// is reports whether a manifest describes an object.
+func is(o, manifest map[string]any) bool {
+	if manifest == nil || text(o, "metadata", "name") != text(manifest, "metadata", "name") || text(o, "kind") != text(manifest, "kind") {
+		return false
+	}
+	ns := text(manifest, "metadata", "namespace")
+	return ns == "" || ns == text(o, "metadata", "namespace")
+}
+
+func owners(units []*unit) map[string]*unit {
+	of := map[string]*unit{}
+	for _, u := range units {
+		for _, o := range u.objects {
+			if o.Hook == "" {
+				of[o.key()] = u
+			}
+		}
+	}
+	return of
+}
+
+func (f *foresight) add(e Effect) { f.effects = append(f.effects, e) }
+
+// unknown adds that the effects on a unit are unknown, with the reasons.
+func (f *foresight) unknown(u *unit, reason string, why ...lab.Problem) {
+	f.fates[u.key()] = Unknown
+	f.effect(u, object{}, Unknown, reason, "", u.app.At)
+	for _, p := range why {
+		if !slices.Contains(f.problems, p) {
+			f.problems = append(f.problems, p)
+		}
+	}
+}
+
+// unit adds the effects on the objects that a unit had.
+func (f *foresight) unit(u *unit) {
+	i := slices.IndexFunc(f.after, func(v *unit) bool { return v.key() == u.key() })
+	if i < 0 {
+		f.gone(u)
+		return
+	}
+	v := f.after[i]
+	if u.same(v) {
+		return
+	}
+	if len(u.broken) > 0 || len(v.broken) > 0 {
+		f.unknown(u, "it cannot be rendered", slices.Concat(u.broken, v.broken)...)
+		return
+	}
+	replaced := f.rules.replaced(u, v)
+	changed := replaced != ""
+	for _, o := range u.objects {
+		next, found := find(v.objects, o)
+		switch {
+		case o.Hook != "": // neither engine acts because a hook alone differs
+		case !found:
+			changed = true
+			f.removed(u, o, f.rules.prunes(u, v), false)
+		case replaced != "":
+			f.lose(u, o, Recreate, replaced, f.rules.gently(u), next.at())
+		case !reflect.DeepEqual(o.content, next.content):
+			changed = true
+			f.update(v, o, next)
+		}
+	}
+	changed = changed || slices.ContainsFunc(v.objects, func(o object) bool { return f.was[o.key()] == nil && o.Hook == "" })
+	for _, o := range v.objects {
+		if o.Hook != "" && changed && f.rules.runs(o.Hook) {
+			f.effect(v, o, Rerun, "hook "+o.Hook+": "+f.rules.title()+" runs it again", "", o.at())
+		}
+	}
+}
+
+// gone adds the effects of a unit that the engine no longer has.
+func (f *foresight) gone(u *unit) {
+	if len(u.broken) > 0 {
+		f.unknown(u, "it goes, and cannot be rendered", u.broken...)
+		return
+	}
+	verdict := f.rules.deletes(u)
+	if verdict.action == Stay && !slices.ContainsFunc(f.after, func(v *unit) bool { return v.app.At.File == u.app.At.File }) {
+		verdict = verdictOf(Unknown, verdict.reason+", unless that goes, too")
+	}
+	if h := holder(u, f.before); h != nil {
+		fate, known := f.fates[held(h, u)]
+		switch {
+		case f.fates[h.key()] == Unknown:
+			verdict = verdictOf(Unknown, "what applies it cannot be rendered")
+		case known && fate != Delete:
+			verdict = verdictOf(Stay, h.String()+" does not remove it")
+		}
+	}
+	f.fates[u.key()] = verdict.action
+	if verdict.action == Stay || verdict.action == Unknown {
+		f.effect(u, object{}, verdict.action, verdict.reason, "", u.app.At)
+		return
+	}
+	for _, o := range u.objects {
+		if o.Hook == "" {
+			f.removed(u, o, verdict, true)
+		}
+	}
+}
+
+// held is the key of the fate of a unit's manifest.
+func held(h, u *unit) string {
+	return h.key() + "|" + text(u.manifest, "kind") + "|" + text(u.manifest, "metadata", "namespace") + "|" + text(u.manifest, "metadata", "name")
+}
+
+// removed adds the effect on an object that its unit no longer has, or that goes with it.
+func (f *foresight) removed(u *unit, o object, v verdict, goes bool) {
+	if v.action == Delete {
+		if why := f.rules.keeps(u, o, goes); why != "" {
+			v = verdictOf(Orphan, why)
+		}
+	}
+	f.fates[u.key()+"|"+text(o.content, "kind")+"|"+text(o.content, "metadata", "namespace")+"|"+text(o.content, "metadata", "name")] = v.action
+	to := f.will[o.key()]
+	switch {
+	case to != nil && v.action == Delete:
+		f.lose(u, o, Recreate, "it moves: deleted and created again, unless the other is synced first", f.rules.gently(u), o.at())
+		f.effects[len(f.effects)-1].To = to.String()
+	case to != nil:
+		next, _ := find(to.objects, o)
+		f.effect(u, o, Update, "it moves", "", next.at())
+		f.effects[len(f.effects)-1].To = to.String()
+	case v.action == Delete:
+		f.lose(u, o, Delete, v.reason, "", o.at())
+	default:
+		f.effect(u, o, v.action, v.reason, "", o.at())
+	}
+}
+
+// update adds the effect of another content.
+func (f *foresight) update(u *unit, o, next object) {
+	path := immutable(o.content, next.content)
+	ignored, forced := f.rules.ignores(next), f.rules.forces(u, next, path != "")
+	switch {
+	case ignored != "":
+		f.effect(u, o, Stay, ignored, "", next.at())
+		return
+	case forced != "":
+		if path != "" {
+			forced = path + " cannot be changed; " + forced
+		}
+		f.lose(u, o, Recreate, forced, "", next.at())
+		return
+	case path != "":
+		f.effect(u, o, Refuse, path+" cannot be changed", f.rules.refused(), next.at())
+		return
+	}
+	if restarts(o.content, next.content) {
+		f.effect(u, o, Restart, "its pods' template changes", "", next.at())
+		return
+	}
+	f.effect(u, o, Update, "", "", next.at())
+}
+
+// created adds the objects that are new.
+func (f *foresight) created() {
+	for _, u := range f.after {
+		if len(u.broken) > 0 {
+			if !slices.ContainsFunc(f.before, func(b *unit) bool { return b.key() == u.key() }) {
+				f.unknown(u, "it is new, and cannot be rendered", u.broken...)
+			}
+			continue
+		}
+		for _, o := range u.objects {
+			if o.Hook == "" && f.was[o.key()] == nil {
+				f.effect(u, o, Create, "", "", o.at())
+			}
+		}
+	}
+}
+
+func (f *foresight) effect(u *unit, o object, action Action, reason, cure string, at lab.Position) {
+	e := Effect{Cluster: cmp.Or(o.Cluster, u.app.Cluster), Application: u.app.Name, Release: u.release, Action: action, Reason: reason, Cure: cure, At: at}
+	if o.content != nil {
+		e.Object = o.ID()
+	}
+	f.add(e)
+}
+
+// lose is effect for an object that is deleted, with what is lost with it.
+func (f *foresight) lose(u *unit, o object, action Action, reason, cure string, at lab.Position) {
+	f.effect(u, o, action, reason, cure, at)
+	e := &f.effects[len(f.effects)-1]
+	switch text(o.content, "kind") {
+	case "Namespace":
+		e.Loses = "everything in the namespace"
+	case "PersistentVolumeClaim":
+		e.Loses = "its data, unless the volume is retained"
+	case "CustomResourceDefinition":
+		e.Loses = "all objects of its kind"
+		if n := f.instances(o); n > 0 {
+			e.Loses += fmt.Sprintf(", %d of the estate's among them", n)
+		}
+	}
+	if e.Loses != "" && e.Cure == "" {
+		e.Cure = f.rules.exempt()
+	}
+}
+
+// instances counts the objects of a definition's kind in its cluster.
+func (f *foresight) instances(crd object) int {
+	n := 0
+	for _, u := range f.before {
+		for _, o := range u.objects {
+			group, _, _ := strings.Cut(text(o.content, "apiVersion"), "/")
+			if o.Cluster == crd.Cluster && group == text(crd.content, "spec", "group") && text(o.content, "kind") == text(crd.content, "spec", "names", "kind") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (o object) at() lab.Position { return lab.Position{File: o.File, Line: o.Line} }
+
+func find(in []object, o object) (object, bool) {
+	i := slices.IndexFunc(in, func(x object) bool { return x.key() == o.key() && x.Hook == o.Hook })
+	if i < 0 {
+		return object{}, false
+	}
+	return in[i], true
+}
+
+// text returns a text in nested mappings, or "".
+func text(m map[string]any, path ...string) string {
+	s, _ := get(m, path...).(string)
+	return s
+}
+
+func get(m map[string]any, path ...string) any {
+	var at any = m
+	for _, key := range path {
+		in, _ := at.(map[string]any)
+		at = in[key]
+	}
+	return at
+}
+
+// annotation returns a list in an annotation, without spaces.
+func annotation(o object, key string) []string {
+	metadata, _ := o.content["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, _ := annotations[key].(string)
+	var list []string
+	for part := range strings.SplitSeq(value, ",") {
+		list = append(list, strings.TrimSpace(part))
+	}
+	return list
+}
+
+// Count returns the number of effects of each action.
+func Count(effects []Effect) map[Action]int {
+	n := map[Action]int{}
+	for _, e := range effects {
+		n[e.Action]++
+	}
+	maps.DeleteFunc(n, func(_ Action, n int) bool { return n == 0 })
+	return n
+}

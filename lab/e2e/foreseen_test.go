@@ -1,0 +1,287 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab"
+	"homelab/lab/ui"
+)
+
+// things are an addon of plain manifests, which both engines apply from the same folder.
+const things = `apiVersion: v1
+kind: Namespace
+metadata: {name: things-more}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: plain, namespace: things}
+data: {v: "1"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: pruned, namespace: things}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: exempt
+  namespace: things
+  annotations: {argocd.argoproj.io/sync-options: Prune=false, kustomize.toolkit.fluxcd.io/prune: disabled}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: idle, namespace: things}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: idle}}
+  template: {metadata: {labels: {app: idle}}, spec: {containers: [{name: idle, image: idle}]}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: toys.things.example.com}
+spec:
+  group: things.example.com
+  names: {kind: Toy, plural: toys}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+
+const thingsSet = `apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: things, namespace: argocd}
+spec:
+  goTemplate: true
+  generators: [{clusters: {selector: {matchLabels: {enable_things: "true"}}}}]
+  template:
+    metadata: {name: '{{.name}}-things', labels: {addon: things, cluster: '{{.name}}'}}
+    spec:
+      project: default
+      source: {repoURL: '{{.metadata.annotations.addons_repo_url}}', targetRevision: main, path: addons/things/flux}
+      destination: {name: '{{.name}}', namespace: things}
+      syncPolicy: {automated: {prune: true, selfHeal: true}, syncOptions: [CreateNamespace=true]}
+`
+
+// kindsOfThings are looked up in clusters.
+var kindsOfThings = map[string]schema.GroupVersionResource{
+	"Namespace": {Version: "v1", Resource: "namespaces"}, "ConfigMap": {Version: "v1", Resource: "configmaps"}, "ServiceAccount": {Version: "v1", Resource: "serviceaccounts"},
+	"Deployment":               {Group: "apps", Version: "v1", Resource: "deployments"},
+	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+}
+
+// change is a change of the estate.
+type change struct {
+	name   string
+	engine lab.EngineType // empty for both
+	edit   func(l *testLab)
+	fails  bool // the engine refuses it
+	either bool // an object that moves may be deleted or not, as the order decides
+}
+
+const thingsFile = "addons/things/flux/things.yaml"
+
+// cut removes the document with a line from the manifests.
+func (l *testLab) cut(line string) {
+	var kept []string
+	for _, doc := range strings.Split(l.read(thingsFile), "---\n") {
+		if !strings.Contains(doc, line) {
+			kept = append(kept, doc)
+		}
+	}
+	l.write(thingsFile, strings.Join(kept, "---\n"))
+}
+
+var changes = []change{
+	{name: "values", edit: func(l *testLab) { l.edit(thingsFile, `v: "1"`, `v: "2"`) }},
+	{name: "template of pods", edit: func(l *testLab) { l.edit(thingsFile, "image: idle", "image: idler") }},
+	{name: "pruned", edit: func(l *testLab) { l.cut("name: pruned") }},
+	{name: "exempt", edit: func(l *testLab) { l.cut("name: exempt") }},
+	{name: "immutable field", fails: true, edit: func(l *testLab) {
+		l.write(thingsFile, strings.ReplaceAll(l.read(thingsFile), "app: idle", "app: other"))
+	}},
+	{name: "immutable field, forced", edit: func(l *testLab) {
+		l.edit(thingsFile, "{name: idle, namespace: things}", "{name: idle, namespace: things, annotations: {argocd.argoproj.io/sync-options: Force=true, kustomize.toolkit.fluxcd.io/force: enabled}}")
+		l.write(thingsFile, strings.ReplaceAll(l.read(thingsFile), "app: idle", "app: other"))
+	}},
+	{name: "definition", edit: func(l *testLab) { l.cut("kind: CustomResourceDefinition") }},
+	{name: "namespace", edit: func(l *testLab) { l.cut("kind: Namespace") }},
+	{name: "renamed", engine: lab.EngineArgoCD, either: true, edit: func(l *testLab) { l.edit("addons/things/applicationset.yaml", "{{.name}}-things", "{{.name}}-stuff") }},
+	{name: "disabled", edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: true", "things: false") }},
+	{name: "enabled", edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: false", "things: true") }},
+	{name: "disabled, preserving", engine: lab.EngineArgoCD, edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: true", "things: false") }},
+}
+
+// foreseen makes changes one after another, and compares what lab plan said of each object with what became of it, by its uid.
+func foreseen(t *testing.T, l *testLab) {
+	engine := l.engine()
+	l.write(thingsFile, things)
+	if engine == lab.EngineArgoCD {
+		l.write("addons/things/applicationset.yaml", thingsSet)
+	} else { // where a manifest is applied is the Kustomization's: a namespace of its own
+		l.write(thingsFile, "apiVersion: v1\nkind: Namespace\nmetadata: {name: things}\n---\n"+things)
+	}
+	l.edit("clusters/dev/cluster.yaml", "addons: {", "addons: {things: true, ")
+	git := func(args ...string) {
+		t.Helper()
+		shell(t, "git", append([]string{"-C", l.estate, "-c", "user.name=ann", "-c", "user.email=ann@example.com"}, args...)...)
+	}
+	l.must("generate")
+	l.must("up")
+	git("init", "-q")
+	keep := func() {
+		t.Helper()
+		git("add", "-A")
+		git("commit", "-qm", "change")
+	}
+	keep()
+	for _, c := range changes {
+		if c.engine != "" && c.engine != engine {
+			continue
+		}
+		if c.name == "disabled, preserving" {
+			l.edit("addons/things/applicationset.yaml", "  template:\n", "  syncPolicy: {preserveResourcesOnDeletion: true}\n  template:\n")
+			l.must("up")
+			keep()
+		}
+		c.edit(l)
+		l.must("generate")
+		plan := decode[ui.ConsequenceResult](l, "plan")
+		if !plan.Confident {
+			t.Errorf("%s: unknown: %+v", c.name, plan)
+		}
+		was := l.fates(t)
+		args := []string{"up"}
+		if c.fails {
+			args = append(args, "--timeout", "45s")
+		}
+		if out := l.run(args...); (out.code != 0) != c.fails {
+			t.Errorf("%s: lab up: exit %d\n%s", c.name, out.code, out.stderr)
+		}
+		is := l.fates(t)
+		said := map[string]string{}
+		for _, e := range plan.Effects {
+			if e.Object != "" {
+				said[e.Cluster+" "+e.Object] = e.Action
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(mergedKeys(was, is))) {
+			want, seen := said[key], became(was[key], is[key])
+			if key == "dev ServiceAccount things/default" || key == "dev ConfigMap things/kube-root-ca.crt" {
+				continue
+			}
+			ok := want == seen
+			switch want {
+			case "update", "restart":
+				ok = seen == "changed"
+			case "", "orphan", "stay", "refuse":
+				ok = seen == "" || want != "" && seen == "changed"
+			case "recreate":
+				ok = seen == want || c.either
+			}
+			if !ok {
+				t.Errorf("%s: %s: lab plan said %q, it was %q", c.name, key, want, seen)
+			}
+			delete(said, key)
+		}
+		for key, action := range said {
+			if kind, _, _ := strings.Cut(strings.TrimPrefix(key, "dev "), " "); kindsOfThings[kind].Resource != "" && action != "delete" {
+				t.Errorf("%s: %s: lab plan said %q, there is none", c.name, key, action)
+			}
+		}
+		t.Logf("%s: lab plan said %v", c.name, actionsOf(plan))
+		if c.fails {
+			git("checkout", "-q", ".")
+			l.must("generate")
+			l.must("up")
+			continue
+		}
+		keep()
+	}
+}
+
+func actionsOf(plan ui.ConsequenceResult) []string {
+	var list []string
+	for _, e := range plan.Effects {
+		list = append(list, e.Action+" "+e.Object)
+	}
+	return list
+}
+
+func mergedKeys(a, b map[string]fate) map[string]bool {
+	keys := map[string]bool{}
+	for key := range a {
+		keys[key] = true
+	}
+	for key := range b {
+		keys[key] = true
+	}
+	return keys
+}
+
+// fate is an object in a cluster; the zero value is none.
+type fate struct{ uid, content string }
+
+// became names what happened to an object.
+func became(was, is fate) string {
+	switch {
+	case was == is:
+		return ""
+	case was.uid == "":
+		return "create"
+	case is.uid == "":
+		return "delete"
+	case was.uid != is.uid:
+		return "recreate"
+	}
+	return "changed"
+}
+
+// fates returns the objects of the addon in the clusters.
+func (l *testLab) fates(t *testing.T) map[string]fate {
+	t.Helper()
+	found := map[string]fate{}
+	for _, cluster := range []string{"hub", "dev"} {
+		for kind, resource := range kindsOfThings {
+			list, err := l.dynamic(cluster).Resource(resource).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range list.Items {
+				o := &list.Items[i]
+				at := o.GetNamespace()
+				if at != "things" && !strings.HasPrefix(o.GetName(), "things") && !strings.HasSuffix(o.GetName(), ".things.example.com") || o.GetDeletionTimestamp() != nil {
+					continue
+				}
+				id := o.GetName()
+				if at != "" {
+					id = at + "/" + id
+				}
+				found[cluster+" "+kind+" "+id] = fate{string(o.GetUID()), said(t, o)}
+			}
+		}
+	}
+	return found
+}
+
+// said is the content of an object that Git says, as both engines apply it.
+func said(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	content := map[string]any{"data": o.Object["data"]}
+	if o.GetKind() == "Deployment" {
+		content["spec"] = o.Object["spec"]
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
