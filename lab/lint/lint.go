@@ -227,14 +227,14 @@ func (l *linter) walk(visit func(file, text string)) {
 		_ = fs.WalkDir(files, root, func(name string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return nil //nolint:nilerr // what cannot be read is a problem of loading
+				return nil // what cannot be read is a problem of loading
 			case d.IsDir() && d.Name() == ".git":
 				return fs.SkipDir
 			case !d.Type().IsRegular():
 				return nil
 			}
 			if info, err := d.Info(); err != nil || info.Size() > 1<<20 {
-				return nil //nolint:nilerr // likewise
+				return nil
 			}
 			if data, err := fs.ReadFile(files, name); err == nil {
 				visit(path.Join(prefix, name), string(data))

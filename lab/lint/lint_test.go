@@ -174,3 +174,38 @@ func TestEverythingBroken(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenEstates runs the rules on estates that are refused, of which parts are missing.
+func TestBrokenEstates(t *testing.T) {
+	base, err := txtar.ParseFile("../estate/testdata/base.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken, err := filepath.Glob("../estate/testdata/broken/*.txtar")
+	if err != nil || len(broken) < 10 {
+		t.Fatal(broken, err)
+	}
+	refused := 0
+	for _, file := range broken {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := fstest.MapFS{}
+		for _, f := range append(slices.Clone(base.Files), archive.Files[:len(archive.Files)-1]...) {
+			files[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+		found := run(t, files).Findings
+		if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
+			refused++
+		}
+		for _, f := range found {
+			if _, known := finding.ByCode(f.Rule); !known || f.Rule == finding.Other {
+				t.Errorf("%s: rule %q of %s: %s", file, f.Rule, f.Position, f.Message)
+			}
+		}
+	}
+	if refused < len(broken)*3/4 { // some need links or permissions
+		t.Errorf("%d of %d have errors", refused, len(broken))
+	}
+}
