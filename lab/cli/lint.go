@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -78,7 +80,7 @@ func (p *program) lint(ctx context.Context, ws *workspace.Workspace, o lintOptio
 	found := lint.Run(lint.Model{Estate: est, Apps: apps, Problems: problems}, o.Selection)
 	res := ui.NewLintResult(ws.Name, string(est.Hub().Engine.Type), found.Findings, found.Ignored)
 	if o.sarif {
-		err = p.ui.Sarif(res, versionInfo().Version, "")
+		err = p.ui.Sarif(res, versionInfo().Version, inRepository(est.Dir))
 	} else {
 		err = p.ui.Linted(res)
 	}
@@ -86,6 +88,20 @@ func (p *program) lint(ctx context.Context, ws *workspace.Workspace, o lintOptio
 		err = exitError{lab.ExitInvalid}
 	}
 	return err
+}
+
+// inRepository returns a folder relative to its Git repository, which code scanning expects; "" if it is in none.
+func inRepository(dir string) string {
+	for top := dir; top != ""; top = filepath.Dir(top) {
+		if _, err := os.Stat(filepath.Join(top, ".git")); err == nil {
+			within, _ := filepath.Rel(top, dir)
+			return filepath.ToSlash(within)
+		}
+		if top == filepath.Dir(top) {
+			break
+		}
+	}
+	return ""
 }
 
 // offline returns the options for reading an estate with the charts that are on this machine.
