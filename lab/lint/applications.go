@@ -23,8 +23,9 @@ import (
 func (l *linter) shared() {
 	type key struct{ cluster, group, id string }
 	type writer struct {
-		name string
-		at   lab.Position
+		name          string
+		at            lab.Position
+		mounted, bare bool
 	}
 	first := map[key]writer{}
 	for _, a := range l.apps {
@@ -34,11 +35,13 @@ func (l *linter) shared() {
 		for _, o := range a.objects {
 			k := key{o.Cluster, kindOf(o).Group, o.ID()}
 			at, _ := l.place(a, o, nil, "")
+			own := writer{a.Name, lab.Position{File: o.File, Line: o.Line}, l.mounted(o.File), bare(o.Node)}
 			other, taken := first[k]
 			switch {
 			case o.Hook != "" || !needs.Applied(o.Document) || yields(o.Node):
 			case !taken:
-				first[k] = writer{a.Name, at}
+				first[k] = own
+			case own.bare && other.bare && own.mounted != other.mounted: // the estate provides what a mounted repository lacked
 			case other.name != a.Name:
 				l.add(finding.Finding{
 					Rule: finding.SharedObject, Position: at, Subject: finding.Subject{Cluster: o.Cluster, Application: a.Name, Object: o.ID()},
@@ -47,6 +50,12 @@ func (l *linter) shared() {
 			}
 		}
 	}
+}
+
+// bare reports whether an object is a namespace with nothing but its name.
+func bare(n *yaml.Node) bool {
+	metadata := strict.Get(n, "metadata")
+	return strict.Text(n, "kind") == "Namespace" && strict.Get(metadata, "labels") == nil && strict.Get(metadata, "annotations") == nil
 }
 
 // yields reports whether Flux leaves an object to whoever else writes it.
