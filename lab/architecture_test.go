@@ -24,6 +24,7 @@ const module = "homelab"
 var layers = [][]string{
 	{"lab"},
 	{"regular"},
+	{"finding"},
 	{"gitcommand"},
 	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
 	adapters,
@@ -33,7 +34,7 @@ var layers = [][]string{
 	{"needs", "provenance"},
 	{"desired", "fluxset"},
 	{"consequence", "diff", "estate", "plan", "apply", "promote"},
-	{"draft", "scenario", "workspace"},
+	{"draft", "lint", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"cli"},
 	{"e2e"},

@@ -40,6 +40,7 @@ func (p Position) String() string {
 // Problem is a fault in a user's file: its position, a description and a cure.
 type Problem struct {
 	Position
+	Code    string `json:"-"` // of a rule: see lab/finding
 	Message string `json:"message"`
 	Cure    string `json:"cure,omitempty"`
 }

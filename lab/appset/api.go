@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -59,7 +60,7 @@ func (a API) Rejected(file string, doc *yaml.Node) lab.Problems {
 		return nil
 	}
 	if name := strict.Text(doc, "metadata", "name"); len(validation.IsDNS1123Subdomain(name)) > 0 {
-		ps = append(ps, lab.Problem{Position: strict.Position(file, doc), Message: fmt.Sprintf("its name is %q", name)})
+		ps = append(ps, lab.Problem{Code: finding.InvalidApplication, Position: strict.Position(file, doc), Message: fmt.Sprintf("its name is %q", name)})
 	}
 	return ps
 }
@@ -115,7 +116,7 @@ func (a API) Ignored(file string, doc *yaml.Node) lab.Problems {
 	var ps lab.Problems
 	for _, f := range a.newer(doc) {
 		ps = append(ps, lab.Problem{
-			Position: strict.Position(file, f.node), Message: fmt.Sprintf("Argo CD %s ignores %s", a.Minor, f.path), Cure: fmt.Sprintf("it came with %s", f.since),
+			Code: finding.InvalidApplication, Position: strict.Position(file, f.node), Message: fmt.Sprintf("Argo CD %s ignores %s", a.Minor, f.path), Cure: fmt.Sprintf("it came with %s", f.since),
 		})
 	}
 	return ps

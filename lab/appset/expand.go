@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -229,7 +230,7 @@ func (s *Set) collect(to *Error, err error, node *yaml.Node) (*Error, error) {
 	if f.at != nil {
 		node = f.at
 	}
-	to.Problems = append(to.Problems, lab.Problem{Position: s.at(node), Message: f.err.Error()})
+	to.Problems = append(to.Problems, lab.Problem{Code: finding.InvalidSet, Position: s.at(node), Message: f.err.Error()})
 	return to, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // turned returns one of three orders of a list: as it is, reversed, and begun with the second.
@@ -48,7 +49,7 @@ func (x *expander) inAnyOrder(got *Expansion, err error) (*Expansion, error) {
 	}
 	if varies {
 		got.Notes = append(got.Notes, lab.Problem{
-			Position: x.at(x.unordered), Message: fmt.Sprintf("flatList has its clusters in random order in Argo CD %s: what depends on it keeps changing", x.Minor),
+			Code: finding.UnstableValue, Position: x.at(x.unordered), Message: fmt.Sprintf("flatList has its clusters in random order in Argo CD %s: what depends on it keeps changing", x.Minor),
 			Cure: "sort what the template makes of .clusters, as with sortAlpha",
 		})
 	}

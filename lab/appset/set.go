@@ -13,6 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -154,7 +155,7 @@ func decode(file string, doc *yaml.Node, into any) lab.Problems {
 		return nil
 	}
 	at, message := mistyped(doc, err)
-	return lab.Problems{{Position: strict.Position(file, at), Message: message}}
+	return lab.Problems{{Code: finding.InvalidSet, Position: strict.Position(file, at), Message: message}}
 }
 
 // Deletes reports whether Applications that are no longer generated are deleted.
@@ -169,15 +170,15 @@ var syncPolicies = []string{"create-only", "create-update", "create-delete", "sy
 func (s *Set) check() lab.Problems {
 	spec := strict.Get(s.node, "spec")
 	if spec == nil {
-		return lab.Problems{{Position: s.at(s.node), Message: "ApplicationSet without spec"}}
+		return lab.Problems{{Code: finding.InvalidSet, Position: s.at(s.node), Message: "ApplicationSet without spec"}}
 	}
 	ps := required(s.File, "spec", spec, reflect.TypeFor[SetSpec]())
 	if h := s.Spec.Template.Spec.SourceHydrator; h != nil && !syncPath.MatchString(h.SyncSource.Path) {
-		ps = append(ps, lab.Problem{Position: s.at(strict.Get(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is not a folder to sync from"})
+		ps = append(ps, lab.Problem{Code: finding.InvalidSet, Position: s.at(strict.Get(spec, "template", "spec", "sourceHydrator", "syncSource")), Message: "syncSource.path is not a folder to sync from"})
 	}
 	if p := s.Spec.SyncPolicy; p != nil && p.ApplicationsSync != nil && !slices.Contains(syncPolicies, *p.ApplicationsSync) {
 		ps = append(ps, lab.Problem{
-			Position: s.at(strict.Get(spec, "syncPolicy", "applicationsSync")), Message: fmt.Sprintf("no applicationsSync %q", *p.ApplicationsSync), Cure: strings.Join(syncPolicies, ", "),
+			Code: finding.InvalidSet, Position: s.at(strict.Get(spec, "syncPolicy", "applicationsSync")), Message: fmt.Sprintf("no applicationsSync %q", *p.ApplicationsSync), Cure: strings.Join(syncPolicies, ", "),
 		})
 	}
 	return ps
@@ -192,7 +193,7 @@ func required(file, path string, n *yaml.Node, t reflect.Type) lab.Problems {
 	switch {
 	case t == rawExtension:
 		if n.Kind != yaml.MappingNode {
-			ps = append(ps, lab.Problem{Position: strict.Position(file, n), Message: path + " is a mapping, not " + strict.KindOf(n)})
+			ps = append(ps, lab.Problem{Code: finding.InvalidSet, Position: strict.Position(file, n), Message: path + " is a mapping, not " + strict.KindOf(n)})
 		}
 	case t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
 		for i, item := range n.Content {
@@ -214,7 +215,7 @@ func required(file, path string, n *yaml.Node, t reflect.Type) lab.Problems {
 			case value != nil && !strict.IsNull(value):
 				ps = append(ps, required(file, path+"."+name, value, field.Type)...)
 			case !strings.Contains(option, "omitempty"):
-				ps = append(ps, lab.Problem{Position: strict.Position(file, n), Message: path + " without " + name})
+				ps = append(ps, lab.Problem{Code: finding.InvalidSet, Position: strict.Position(file, n), Message: path + " without " + name})
 			}
 		}
 	}

@@ -12,10 +12,13 @@ const Prefix = "argocd.argoproj.io/"
 
 // Labels and annotations.
 const (
-	SecretType   = Prefix + "secret-type" // label of a Secret
-	SyncWave     = Prefix + "sync-wave"
-	SyncOptions  = Prefix + "sync-options"
-	Hook         = Prefix + "hook"
+	SecretType  = Prefix + "secret-type" // label of a Secret
+	SyncWave    = Prefix + "sync-wave"
+	SyncOptions = Prefix + "sync-options"
+	Hook        = Prefix + "hook"
+
+	HookDeletePolicy = Prefix + "hook-delete-policy"
+
 	IgnoreHealth = Prefix + "ignore-healthcheck"
 )
 

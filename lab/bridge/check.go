@@ -11,6 +11,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/argo"
 	"homelab/lab/cloud"
+	"homelab/lab/finding"
 )
 
 // Check reports problems of cluster c's settings: invalid clouds, labels and annotations, reserved keys, and values that
@@ -23,7 +24,7 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		if at.File == "" {
 			at = c.Position("spec.cloud")
 		}
-		ps = append(ps, lab.Problem{Position: at, Message: f.Message, Cure: f.Cure})
+		ps = append(ps, lab.Problem{Code: finding.InvalidCloud, Position: at, Message: f.Message, Cure: f.Cure})
 	}
 	reg := Build(labName, env, def, c, in)
 	for _, k := range slices.Sorted(maps.Keys(reg.Labels)) {
@@ -34,7 +35,7 @@ func Check(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) l
 		}
 		if msgs := validation.IsValidLabelValue(v.Value); len(msgs) > 0 && v.At.File != "" {
 			ps = append(ps, lab.Problem{
-				Position: v.At, Message: fmt.Sprintf("label %s: %q is not a label's value", k, v.Value),
+				Code: finding.InvalidBridgeKey, Position: v.At, Message: fmt.Sprintf("label %s: %q is not a label's value", k, v.Value),
 				Cure: "at most 63 letters, digits or -_. and a letter or digit at both ends",
 			})
 		}
@@ -66,7 +67,7 @@ func key(what, k string, at lab.Position) lab.Problems {
 	if at.File == "" || len(validation.IsQualifiedName(k)) == 0 {
 		return nil
 	}
-	return lab.Problems{{Position: at, Message: fmt.Sprintf("%q is not the key of %s", k, what), Cure: "at most 63 letters, digits or -_. after an optional prefix/"}}
+	return lab.Problems{{Code: finding.InvalidBridgeKey, Position: at, Message: fmt.Sprintf("%q is not the key of %s", k, what), Cure: "at most 63 letters, digits or -_. after an optional prefix/"}}
 }
 
 // reserved reports labels that users cannot set.
@@ -74,7 +75,7 @@ func reserved(labels map[string]string, at func(string) lab.Position) lab.Proble
 	var ps lab.Problems
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if strings.HasPrefix(k, argo.Prefix) || strings.HasPrefix(k, "lab.homelab/") {
-			ps = append(ps, lab.Problem{Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: "leave it out: the engine sets such labels"})
+			ps = append(ps, lab.Problem{Code: finding.InvalidBridgeKey, Position: at("spec.labels." + k), Message: "label " + k + " cannot be set here", Cure: "leave it out: the engine sets such labels"})
 		}
 	}
 	return ps
@@ -97,7 +98,7 @@ func missing(reg lab.Registration, c lab.Cluster, addons []lab.Addon) lab.Proble
 				cure = "set the cluster's environment, or read it by index with a default"
 			}
 			if _, ok := has[r.Key]; !ok {
-				ps = append(ps, lab.Problem{Position: r.At, Message: fmt.Sprintf("cluster %s has no %s %s, which is read here", c.Name, what, r.Key), Cure: cure})
+				ps = append(ps, lab.Problem{Code: finding.BridgeKeyMissing, Position: r.At, Message: fmt.Sprintf("cluster %s has no %s %s, which is read here", c.Name, what, r.Key), Cure: cure})
 			}
 		}
 	}

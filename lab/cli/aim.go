@@ -27,9 +27,9 @@ var (
 	}
 )
 
-// output sets the output format.
-func (p *program) output(c *cli.Context) error {
-	if err := argv.OneOf(c, "output", "text", "json"); err != nil {
+// output sets the output format: text, JSON, or one of further formats, whose errors are text.
+func (p *program) output(c *cli.Context, further ...string) error {
+	if err := argv.OneOf(c, "output", append([]string{"text", "json"}, further...)...); err != nil {
 		return err
 	}
 	if err := argv.OneOf(c, "engine", lab.DefaultEngine.Words()...); err != nil {

@@ -13,6 +13,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/fill"
+	"homelab/lab/finding"
 	"homelab/lab/scenario"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -48,6 +49,10 @@ func (p *program) values(a argv.Asked) []string {
 	switch a.Placeholder {
 	case "FORMAT":
 		return []string{"text", "json"}
+	case "FORMAT_OR_SARIF":
+		return []string{"text", "json", "sarif"}
+	case "RULE":
+		return finding.Codes()
 	case "ENGINE":
 		return lab.DefaultEngine.Words()
 	case "SERVICE":

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/desired"
 	"homelab/lab/estate"
+	"homelab/lab/finding"
 	"homelab/lab/supply"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -111,7 +112,7 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 		res.Applications = append(res.Applications, of)
 	}
 	for _, set := range est.UnknownSets {
-		problems = append(problems, lab.Problem{Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
+		problems = append(problems, lab.Problem{Code: finding.UnknownOutput, Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
 	}
 	if o.strict && len(problems) > 0 {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "not_rendered", Message: "not everything can be rendered", Problems: problems}
@@ -138,15 +139,11 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 
 // desired returns the estate with what its engine will have. It makes no requests.
 func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from origin) (*lab.Estate, []desired.App, error) {
-	options, err := supplyOptions(from)
+	options, err := p.offline(ctx, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := supply.Local(ctx, options)
-	if err != nil {
-		return nil, nil, err
-	}
-	return ws.Desired(supplied(ctx, s)...)
+	return ws.Desired(options...)
 }
 
 // supplied returns the options for a source of images and charts, whose charts on this machine are read.
@@ -178,8 +175,8 @@ func revisions(ws *workspace.Workspace) (list ui.List[ui.ReadRevision]) {
 
 // choose returns the chosen applications, sorted by cluster and name; none is an error.
 func (o renderOptions) choose(est *lab.Estate, apps []desired.App) ([]desired.App, error) {
-	if _, ok := est.Cluster(o.cluster); o.cluster != "" && !ok {
-		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no cluster %q in the estate", o.cluster), Cure: "lab bridge show lists them"}
+	if err := hasCluster(est, o.cluster); err != nil {
+		return nil, err
 	}
 	var chosen []desired.App
 	for _, a := range apps {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // Each testdata/broken/NAME.txtar has files that overlay testdata/base.txtar, and a last one, "problems", with the
@@ -45,6 +46,9 @@ func TestBroken(t *testing.T) {
 			for _, p := range failed.Problems {
 				if p.File == "" || p.Line < 1 {
 					t.Errorf("no file and line: %v", p)
+				}
+				if _, known := finding.ByCode(p.Code); !known && !strings.HasPrefix(p.Message, "and ") {
+					t.Errorf("no rule: %q of %v", p.Code, p)
 				}
 			}
 			got := failed.Problems.Error() + "\n"

@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -23,23 +24,23 @@ func (l *loader) hub() {
 			continue
 		}
 		if hub != "" {
-			l.at(c.Position("spec.role"), fmt.Sprintf("a second hub: clusters/%s is one already", hub), "make this a spoke")
+			l.at(finding.HubCount, c.Position("spec.role"), fmt.Sprintf("a second hub: clusters/%s is one already", hub), "make this a spoke")
 			continue
 		}
 		hub = c.Name
 	}
 	if hub == "" && !unread && len(l.estate.Clusters) > 0 {
-		l.at(l.estate.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "set role: hub on one cluster")
+		l.at(finding.HubCount, l.estate.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "set role: hub on one cluster")
 	}
 }
 
-func (l *loader) at(p lab.Position, message, cure string) {
-	l.problems = append(l.problems, lab.Problem{Position: p, Message: message, Cure: cure})
+func (l *loader) at(code string, p lab.Position, message, cure string) {
+	l.problems = append(l.problems, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
 }
 
 // note adds a remark, which is not an error.
-func (l *loader) note(p lab.Position, message, cure string) {
-	l.estate.Notes = append(l.estate.Notes, lab.Problem{Position: p, Message: message, Cure: cure})
+func (l *loader) note(code string, p lab.Position, message, cure string) {
+	l.estate.Notes = append(l.estate.Notes, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
 }
 
 // cluster checks a cluster against the rest of the estate.
@@ -58,7 +59,7 @@ func (l *loader) cluster(c lab.Cluster) {
 		if best := strict.Closest(name, addons); best != "" {
 			cure = fmt.Sprintf("did you mean %q?", best)
 		}
-		l.at(c.Position("spec.addons."+name), fmt.Sprintf("no addon %s", name), cure)
+		l.at(finding.UnknownAddon, c.Position("spec.addons."+name), fmt.Sprintf("no addon %s", name), cure)
 	}
 	if ok {
 		def, _ := l.estate.Environment(lab.DefaultEnvironment)
@@ -89,19 +90,19 @@ func (l *loader) environmentOf(c lab.Cluster) (env lab.Environment, ok bool) {
 		if _, written := c.Positions["spec.environment"]; written {
 			return lab.Environment{}, false // already reported
 		}
-		l.at(c.Position("spec"), "a spoke without environment", there)
+		l.at(finding.UnknownEnvironment, c.Position("spec"), "a spoke without environment", there)
 		return lab.Environment{}, false
 	case c.Environment == "":
 		return lab.Environment{}, true
 	case c.Environment == lab.DefaultEnvironment:
-		l.at(at, "clusters cannot be in environment default, the base of all others", there)
+		l.at(finding.UnknownEnvironment, at, "clusters cannot be in environment default, the base of all others", there)
 		return lab.Environment{}, false
 	}
 	if env, ok = l.estate.Environment(c.Environment); !ok {
 		if best := strict.Closest(c.Environment, names); best != "" {
 			there = fmt.Sprintf("did you mean %q?", best)
 		}
-		l.at(at, fmt.Sprintf("no environment %s", c.Environment), there)
+		l.at(finding.UnknownEnvironment, at, fmt.Sprintf("no environment %s", c.Environment), there)
 	}
 	return env, ok
 }
@@ -127,12 +128,12 @@ func (l *loader) nodeNames(c lab.Cluster) {
 	if c.ControlPlanes > 1 {
 		suffix = "-external-load-balancer"
 		if l.noLoadBalancer {
-			l.at(c.Position("spec.kind.nodes"),
+			l.at(finding.ControlPlanes, c.Position("spec.kind.nodes"),
 				fmt.Sprintf("%d control planes need kind's load balancer, whose image only a registry has", c.ControlPlanes), "one control plane, or --images registry")
 		}
 	}
 	if node := lab.KindName(l.estate.Name, c.Name) + suffix; len(node) > 63 {
-		l.at(c.Position("metadata.name"), fmt.Sprintf("node name %s has %d characters, more than 63", node, len(node)),
+		l.at(finding.NameTooLong, c.Position("metadata.name"), fmt.Sprintf("node name %s has %d characters, more than 63", node, len(node)),
 			"give the cluster or the lab a shorter name")
 	}
 }
@@ -157,7 +158,7 @@ func (l *loader) ports() {
 				at := c.Position(fmt.Sprintf("spec.kind.nodes[%d].extraPortMappings[%d].hostPort", i, j))
 				key := fmt.Sprintf("%s:%d/%s", m.ListenAddress, m.HostPort, protocol)
 				if first, ok := taken[key]; ok {
-					l.at(at, fmt.Sprintf("port %s is taken", key), "by "+first.String())
+					l.at(finding.AddressTaken, at, fmt.Sprintf("port %s is taken", key), "by "+first.String())
 					continue
 				}
 				taken[key] = at
@@ -178,7 +179,7 @@ func (l *loader) servers() {
 			continue
 		}
 		if other, twice := seen[server]; twice {
-			l.at(c.Position(at), "this is the server of cluster "+other, "the engine identifies clusters by it")
+			l.at(finding.AddressTaken, c.Position(at), "this is the server of cluster "+other, "the engine identifies clusters by it")
 		}
 		seen[server] = c.Name
 	}
@@ -188,7 +189,7 @@ func (l *loader) servers() {
 func (l *loader) notePulls() {
 	for _, c := range l.estate.Clusters {
 		if c.Provider == lab.ProviderExisting && slices.ContainsFunc(l.estate.Applications, func(a lab.Generated) bool { return a.Cluster == c.Name && len(a.Charts) > 0 }) {
-			l.note(c.Position("spec.provider"), "cluster "+c.Name+" pulls the images of its addons itself", "")
+			l.note(finding.PullsItself, c.Position("spec.provider"), "cluster "+c.Name+" pulls the images of its addons itself", "")
 		}
 	}
 }
@@ -225,7 +226,7 @@ func CheckCharts(e *lab.Estate, have func(Chart) bool) lab.Problems {
 	for _, c := range Charts(e) {
 		if !have(c) {
 			ps = append(ps, lab.Problem{
-				Position: c.At, Message: fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version),
+				Code: finding.NotHere, Position: c.At, Message: fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version),
 				Cure: "lab bundle ls",
 			})
 		}

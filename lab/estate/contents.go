@@ -9,6 +9,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -44,7 +45,7 @@ func (l *loader) unsyncedRoots() {
 			continue
 		}
 		why := "nothing defines " + of.foreign[i] + " on " + l.estate.Hub().Name
-		l.note(lab.Position{File: lab.RootFile, Line: 1}, within(t.repo, t.dir)+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
+		l.note(finding.Unsyncable, lab.Position{File: lab.RootFile, Line: 1}, within(t.repo, t.dir)+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
 		for i := range l.estate.Applications {
 			const why = "below the root, which cannot be synced"
 			switch g := &l.estate.Applications[i]; {

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
 	"homelab/lab/desired"
+	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/provenance"
@@ -36,6 +37,20 @@ func Desired(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, []de
 	if err != nil {
 		return nil, nil, err
 	}
+	return l.estate, l.wanted(), nil
+}
+
+// Inspect is Desired for an estate that may be invalid: it returns the problems for which Load refuses it, and what is known nevertheless.
+func Inspect(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, []desired.App, lab.Problems, error) {
+	l, err := inspect(fsys, dir, name, options)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return l.estate, l.wanted(), distinct(l.problems), nil
+}
+
+// wanted returns what the engine will have, in the order of Estate.Applications.
+func (l *loader) wanted() []desired.App {
 	apps := make([]desired.App, 0, len(l.estate.Applications))
 	of := map[string]desired.App{}
 	for _, app := range l.apps {
@@ -49,7 +64,7 @@ func Desired(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, []de
 		app.Application = g.Application
 		apps = append(apps, app)
 	}
-	return l.estate, apps, nil
+	return apps
 }
 
 // want records an Application as Argo CD will have it. at returns the positions of a field of a source, what set it last.
@@ -207,7 +222,7 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 		case app.Elsewhere != "":
 			return nil, absent(app.At, strings.TrimPrefix(app.Path+" of ", " of ")+app.Elsewhere, "mount a clone of it: spec.repositories of the hub")
 		case app.Objects == nil && app.LeftOut != "":
-			return nil, &render.Error{Problem: lab.Problem{Position: app.At, Message: app.LeftOut}}
+			return nil, &render.Error{Problem: lab.Problem{Code: finding.LeftOut, Position: app.At, Message: app.LeftOut}}
 		}
 		return app.Objects, nil
 	}}
@@ -520,5 +535,5 @@ func absent(at lab.Position, what, why string) error {
 	if why != "" {
 		message += ": " + why
 	}
-	return &render.Error{Problem: lab.Problem{Position: at, Message: message}, Remote: what}
+	return &render.Error{Problem: lab.Problem{Code: finding.NotHere, Position: at, Message: message}, Remote: what}
 }

@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -31,7 +32,7 @@ func outside(p, folder string) bool {
 }
 
 func leaves(at lab.Position, p string) lab.Problem {
-	return lab.Problem{Position: at, Message: fmt.Sprintf("path %s leaves the repository", p), Cure: "a path starts at the root of the repository"}
+	return lab.Problem{Code: finding.LeavesRepository, Position: at, Message: fmt.Sprintf("path %s leaves the repository", p), Cure: "a path starts at the root of the repository"}
 }
 
 // escapes reports paths in a manifest that leave the repository.

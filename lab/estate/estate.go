@@ -19,6 +19,7 @@ import (
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/mount"
 	"homelab/lab/estate/project"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -66,6 +67,15 @@ func Load(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, error) 
 }
 
 func readAll(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
+	l, err := inspect(fsys, dir, name, options)
+	if err == nil && len(l.problems) > 0 {
+		return nil, invalid(l.problems)
+	}
+	return l, err
+}
+
+// inspect reads an estate with or without problems.
+func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	if !document.IsName(name) {
 		return nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "invalid_name", Message: fmt.Sprintf("%q cannot be the name of a lab", name),
@@ -102,10 +112,7 @@ func readAll(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	if l.haveChart != nil {
 		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
 	}
-	if len(l.problems) > 0 {
-		return nil, invalid(l.problems)
-	}
-	if l.everyEngine {
+	if l.everyEngine && len(l.problems) == 0 {
 		l.elsewhere()
 	}
 	return l, nil
@@ -220,9 +227,9 @@ func (l *loader) misnamed(dir, name string) {
 	}
 	switch near := strict.Closest(name, names); {
 	case near != "":
-		l.note(lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+name)
+		l.note(finding.NotRead, lab.Position{File: path.Join(dir, near)}, "is not read", "lab reads "+name)
 	case len(entries) == 0 && l.inside(dir):
-		l.note(lab.Position{File: path.Join(dir, name)}, "does not exist: the folder is empty", "")
+		l.note(finding.NotRead, lab.Position{File: path.Join(dir, name)}, "does not exist: the folder is empty", "")
 	}
 }
 
@@ -241,7 +248,7 @@ func (l *loader) clusters() {
 		l.problems = append(l.problems, problems...)
 		l.roles[folder] = c.Role != ""
 		if c.Name != folder && document.IsName(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
-			l.at(c.Position("metadata.name"), fmt.Sprintf("a second cluster %s", c.Name), "the name is taken by "+lab.ClusterFile(c.Name))
+			l.at(finding.DuplicateName, c.Position("metadata.name"), fmt.Sprintf("a second cluster %s", c.Name), "the name is taken by "+lab.ClusterFile(c.Name))
 		}
 		c.Name = folder
 		l.estate.Clusters = append(l.estate.Clusters, c)
@@ -294,7 +301,7 @@ func (l *loader) checkManifest(file string) (sets int) {
 		sets++
 		at := strict.Position(file, doc)
 		if !l.found[foundAt{at, "ApplicationSet", strict.Text(doc, "metadata", "name")}] {
-			l.note(at, "no Application of "+lab.RootFile+" syncs this ApplicationSet", "")
+			l.note(finding.NotRead, at, "no Application of "+lab.RootFile+" syncs this ApplicationSet", "")
 		}
 	}
 	return sets
@@ -334,12 +341,12 @@ func reads(s *appset.Set) []lab.Read {
 func (l *loader) set(addon *lab.Addon, file string, doc *yaml.Node) {
 	name := strict.Text(doc, "metadata", "name")
 	if name == "" {
-		l.at(strict.Position(file, doc), "metadata.name is missing", "")
+		l.at(finding.InvalidField, strict.Position(file, doc), "metadata.name is missing", "")
 		return
 	}
 	for _, other := range append(l.estate.Addons, *addon) {
 		if slices.Contains(other.Sets, name) {
-			l.at(strict.Position(file, strict.Get(doc, "metadata", "name")), fmt.Sprintf("a second ApplicationSet %s", name), "the name is taken by "+other.File)
+			l.at(finding.DuplicateName, strict.Position(file, strict.Get(doc, "metadata", "name")), fmt.Sprintf("a second ApplicationSet %s", name), "the name is taken by "+other.File)
 		}
 	}
 	addon.Sets = append(addon.Sets, name)
@@ -353,12 +360,12 @@ func (l *loader) values(file string) {
 	}
 	for _, doc := range l.documentsOf(file) {
 		if doc.Kind != yaml.MappingNode {
-			l.problems = append(l.problems, lab.Problem{Position: strict.Position(file, doc), Message: "values are a mapping, not " + strict.KindOf(doc)})
+			l.problems = append(l.problems, lab.Problem{Code: finding.InvalidValues, Position: strict.Position(file, doc), Message: "values are a mapping, not " + strict.KindOf(doc)})
 		}
 	}
 	names := l.addonNames()
 	if best := strict.Closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
-		l.note(lab.Position{File: file}, fmt.Sprintf("values for unknown addon %s", m[1]), fmt.Sprintf("did you mean %q?", best))
+		l.note(finding.UnknownAddon, lab.Position{File: file}, fmt.Sprintf("values for unknown addon %s", m[1]), fmt.Sprintf("did you mean %q?", best))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -38,7 +39,7 @@ func (f *files) at(file string) (fs.FS, string) {
 }
 
 func (f *files) fail(file, message, cure string) {
-	f.problems = append(f.problems, lab.Problem{Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
+	f.problems = append(f.problems, lab.Problem{Code: finding.UnreadableFile, Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
 }
 
 // read returns a file's content, or nil with a problem. A file over the limit is cut just beyond it, for parse to

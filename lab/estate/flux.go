@@ -15,6 +15,7 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
 	"homelab/lab/estate/document"
+	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
@@ -53,7 +54,7 @@ func (l *loader) chooseEngine() {
 		}
 		if v := c.Engine.Version; v != "" && c.Engine.Type == lab.EngineArgoCD {
 			if m, modelled := argo.ParseMinor(v); !modelled {
-				l.note(c.Position("spec.engine.version"), "lab does not know Argo CD "+lab.Minor(v), "it expands and renders as "+m.String()+" does")
+				l.note(finding.EngineVersion, c.Position("spec.engine.version"), "lab does not know Argo CD "+lab.Minor(v), "it expands and renders as "+m.String()+" does")
 			}
 		}
 		if c.Engine.Type != lab.EngineFlux {
@@ -63,7 +64,7 @@ func (l *loader) chooseEngine() {
 		case "", flux.Namespace:
 			c.Engine.Namespace = ""
 		default:
-			l.at(c.Position("spec.engine.namespace"), "Flux runs in namespace "+flux.Namespace, "leave it out")
+			l.at(finding.InvalidField, c.Position("spec.engine.namespace"), "Flux runs in namespace "+flux.Namespace, "leave it out")
 		}
 	}
 }
@@ -80,9 +81,9 @@ func (l *loader) kubeconfigSecrets() {
 			owner, _ := flux.ClusterOf(k.Namespace)
 			switch other, twice := of[k.String()]; {
 			case twice:
-				l.at(position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, other), "remove one of the two")
+				l.at(finding.KubeconfigSecret, position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, other), "remove one of the two")
 			case k.Name == flux.ClusterKubeconfig && owner != "" && owner != c.Name:
-				l.at(position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, owner), "leave it out")
+				l.at(finding.KubeconfigSecret, position, fmt.Sprintf("Secret %s has the kubeconfig of cluster %s", k, owner), "leave it out")
 			}
 			of[k.String()] = c.Name
 		}
@@ -90,7 +91,7 @@ func (l *loader) kubeconfigSecrets() {
 			continue
 		}
 		if c.KubeconfigSecrets = nil; l.engine == "" {
-			l.at(c.Position(at), "only a Flux on the hub reads kubeconfigs of spokes", "leave it out, or set spec.engine of the hub: {type: flux, shape: hub}")
+			l.at(finding.KubeconfigSecret, c.Position(at), "only a Flux on the hub reads kubeconfigs of spokes", "leave it out, or set spec.engine of the hub: {type: flux, shape: hub}")
 		}
 	}
 }
@@ -127,7 +128,7 @@ func (l *loader) fluxAddons() {
 			}
 		}
 		if release.File != "" && other.File != "" {
-			l.at(other, "an addon is HelmReleases or manifests, not both: "+release.String()+" is a HelmRelease", "move it to a separate addon: addons/"+name+"-manifests/flux")
+			l.at(finding.InvalidAddon, other, "an addon is HelmReleases or manifests, not both: "+release.String()+" is a HelmRelease", "move it to a separate addon: addons/"+name+"-manifests/flux")
 		}
 		for _, p := range fluxset.CheckBridge(l.fsys, name) {
 			l.addProblem(p)
@@ -135,7 +136,7 @@ func (l *loader) fluxAddons() {
 		for _, file := range l.manifests(path.Join(dir, "versions")) {
 			env := strings.TrimSuffix(path.Base(file), path.Ext(file))
 			if _, known := l.estate.Environment(env); !known {
-				l.note(lab.Position{File: file}, "version for unknown environment "+env, "")
+				l.note(finding.UnknownEnvironment, lab.Position{File: file}, "version for unknown environment "+env, "")
 			}
 			for _, doc := range l.documentsOf(file) {
 				if n := strict.Get(doc, "spec", "chart", "spec", "version"); n != nil {
@@ -284,12 +285,12 @@ func (l *loader) fluxRoot(cluster, root string) {
 		l.addProblem(p)
 	}
 	for _, p := range x.Notes {
-		l.note(p.Position, p.Message, p.Cure)
+		l.note(p.Code, p.Position, p.Message, p.Cure)
 	}
 	applications := x.Applications
 	for _, r := range x.Roots {
 		if r.Stalled {
-			l.at(r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
+			l.at(finding.AppliesNothing, r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
 		}
 		if len(r.Releases) > 0 && w.Scope.Home != "" {
 			applications = append(applications, r)
@@ -307,7 +308,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		case !known:
 		case l.estate.Hub().Engine.Everywhere() && app.Cluster != cluster:
 			l.addProblem(lab.Problem{
-				Position: app.At, Message: fmt.Sprintf("Kustomization %s of cluster %s is reached from %s", app.Name, app.Cluster, root),
+				Code: finding.ReachedTwice, Position: app.At, Message: fmt.Sprintf("Kustomization %s of cluster %s is reached from %s", app.Name, app.Cluster, root),
 				Cure: "in the standalone shape a cluster's root reads only its own folder",
 			})
 		default:
@@ -350,7 +351,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		case r.URL == "" && mounted != nil:
 			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
 		case r.URL == "":
-			l.addProblem(lab.Problem{Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + flux.Namespace})
+			l.addProblem(lab.Problem{Code: finding.SourceMissing, Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + flux.Namespace})
 		case r.Folder != "":
 			fsys, dir, err := w.Repository(r.URL, r.Revision)
 			var absent *fluxset.Absent
@@ -368,7 +369,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 					g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: no chart folder %s in %s", r.Name, r.Folder, cmp.Or(dir, "the estate")))
 					break
 				}
-				l.addProblem(lab.Problem{Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
+				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
 			}
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})

@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -152,7 +153,7 @@ func (l *loader) treeOf(r *lab.Repository, app *appset.Template, source appset.S
 		at, err := r.Of(source.TargetRevision)
 		if err != nil {
 			if l.unsure = true; root != nil {
-				l.note(*root, "unknown content of "+source.Path+": "+err.Error(), "lab does not wait for it")
+				l.note(finding.UnknownOutput, *root, "unknown content of "+source.Path+": "+err.Error(), "lab does not wait for it")
 			}
 			return nil
 		}
@@ -263,7 +264,7 @@ func (l *loader) addObjects(t tree, docs []render.Document) []tree {
 	var found []tree
 	each(func(file string, doc *yaml.Node, is object) {
 		if at, other := last[is], strict.Position(file, doc); at != (lab.Position{}) && at != other && !l.isOwn(file) {
-			l.note(other, fmt.Sprintf("%s %s is defined again", is.kind, is.name), "Argo CD applies the last one: "+at.String())
+			l.note(finding.DuplicateObject, other, fmt.Sprintf("%s %s is defined again", is.kind, is.name), "Argo CD applies the last one: "+at.String())
 			return
 		}
 		found = append(found, l.addObject(t, file, doc)...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -82,6 +83,6 @@ func (l *loader) exceeded(from render.Source, err error) {
 	}
 	message := cmp.Or(from.Application, from.Path) + " is not known offline: " + p.Message
 	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p.Position && o.Message == message }) {
-		l.note(p.Position, message, p.Cure)
+		l.note(finding.CannotRender, p.Position, message, p.Cure)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 )
@@ -45,7 +46,11 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 // rejected adds an Application that Argo CD rejects: a problem of the estate's own sets, left out of those in other repositories.
 func (l *loader) rejected(s set, i appset.Invalid) {
 	if l.isOwn(s.File) {
-		l.addProblem(lab.Problem{Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+		code := finding.InvalidApplication
+		if i.Twice {
+			code = finding.DuplicateName
+		}
+		l.addProblem(lab.Problem{Code: code, Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
 		return
 	}
 	l.addLeftOut(s.wave, lab.Generated{At: i.Position, Set: s.Name, Application: lab.Application{Name: i.Name, Addon: s.addon, LeftOut: i.Message}})
@@ -54,10 +59,10 @@ func (l *loader) rejected(s set, i appset.Invalid) {
 // second is rejected for an Application whose name another has.
 func (l *loader) second(name, owner string, at lab.Position) {
 	if l.isOwn(at.File) || l.isOwn(owner) {
-		l.addProblem(lab.Problem{Position: at, Message: "a second application " + name, Cure: "the name is taken by " + owner})
+		l.addProblem(lab.Problem{Code: finding.DuplicateName, Position: at, Message: "a second application " + name, Cure: "the name is taken by " + owner})
 		return
 	}
-	l.note(at, fmt.Sprintf("a second application %s: the name is taken by %s", name, owner), "the first is waited for")
+	l.note(finding.DuplicateName, at, fmt.Sprintf("a second application %s: the name is taken by %s", name, owner), "the first is waited for")
 }
 
 // addLeftOut adds an Application without a cluster of the estate.

@@ -14,6 +14,7 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/project"
+	"homelab/lab/finding"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
@@ -111,7 +112,7 @@ func (l *loader) unstable(g *lab.Generated, r *lab.Repository, from render.Sourc
 	if render.Mentions(from, "lookup") {
 		message += ", and lookup finds nothing without a cluster"
 	}
-	l.note(at, message, "write the value down, as in a Secret that is made once, or list the field under ignoreDifferences, with RespectIgnoreDifferences=true")
+	l.note(finding.UnstableValue, at, message, "write the value down, as in a Secret that is made once, or list the field under ignoreDifferences, with RespectIgnoreDifferences=true")
 }
 
 // objectImages records the images without which an Application is not healthy, and those that nodes always pull.

@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/fluxset"
 	"homelab/lab/strict"
 )
@@ -61,7 +62,7 @@ func (l *loader) missingNeeds(order fluxset.Order) {
 		for _, addon := range slices.Sorted(maps.Keys(c.Addons)) {
 			for _, n := range order[addon] {
 				if c.Addons[addon] && !c.Addons[n.Addon] && !n.Optional {
-					l.at(c.Position("spec.addons."+addon), fmt.Sprintf("addon %s needs %s (%s), which %s does not have", addon, n.Addon, n.At, c.Name),
+					l.at(finding.DependencyMissing, c.Position("spec.addons."+addon), fmt.Sprintf("addon %s needs %s (%s), which %s does not have", addon, n.Addon, n.At, c.Name),
 						fmt.Sprintf("enable %s for the cluster, or use annotation %s if it is optional", n.Addon, fluxset.AfterAnnotation))
 				}
 			}
@@ -86,7 +87,7 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 			for _, first := range of[n.Addon] {
 				for _, then := range of[addon] {
 					if first.tree == then.tree && first.number >= then.number {
-						l.at(then.at,
+						l.at(finding.OrderDiffers, then.at,
 							fmt.Sprintf("%s does not wait for %s in Argo CD (wave %d, and %d at %s), as it does in Flux (%s)", addon, n.Addon, then.number, first.number, first.at, n.At),
 							fmt.Sprintf("use a later wave in its ApplicationSet: annotations: {%s: \"%d\"}", argo.SyncWave, first.number+1))
 					}
@@ -102,7 +103,7 @@ func (l *loader) sameOrder(order fluxset.Order, sets []set) {
 		if files := l.manifests(fluxset.Dir(a)); !with && len(files) > 0 {
 			for _, w := range of[a] {
 				if w.number != 0 {
-					l.note(w.at, fmt.Sprintf("addon %s is in sync wave %d of Argo CD, but Flux starts it immediately", a, w.number), "declare its dependencies in "+files[0]+": spec.dependsOn of a HelmRelease")
+					l.note(finding.OrderDiffers, w.at, fmt.Sprintf("addon %s is in sync wave %d of Argo CD, but Flux starts it immediately", a, w.number), "declare its dependencies in "+files[0]+": spec.dependsOn of a HelmRelease")
 				}
 			}
 		}

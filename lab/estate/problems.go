@@ -8,13 +8,18 @@ import (
 )
 
 func invalid(ps lab.Problems) error {
-	ps.Sort()
-	ps = slices.Compact(ps) // each cluster of an environment reports its problems
+	ps = distinct(ps)
 	count := "1 problem"
 	if len(ps) > 1 {
 		count = fmt.Sprintf("%d problems", len(ps))
 	}
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "invalid_estate", Message: count + " in the estate, nothing was touched", Problems: bounded(ps)}
+}
+
+// distinct sorts problems. Each cluster of an environment reports its problems.
+func distinct(ps lab.Problems) lab.Problems {
+	ps.Sort()
+	return slices.Compact(ps)
 }
 
 // bounded keeps the first problems of each file, so that one file does not drown the others.

@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate/project"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
@@ -106,7 +107,7 @@ func (l *loader) unwatched(t tree, file string, doc *yaml.Node) bool {
 		at = doc
 	}
 	if l.first(file, doc) {
-		l.note(strict.Position(file, at), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, strict.Text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
+		l.note(finding.UnwatchedNamespace, strict.Position(file, at), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, strict.Text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),
 			"lab does not wait for its Applications")
 	}
 	return true

@@ -9,6 +9,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/render"
 )
 
@@ -80,7 +81,7 @@ func (l *loader) syncRendered(t tree) []tree {
 // engine, which has the cluster's state.
 func (l *loader) renderFailed(t tree, x rendering, err error) {
 	l.unsure = true
-	p := lab.Problem{Position: lab.Position{File: t.dir}, Message: err.Error()}
+	p := lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: t.dir}, Message: err.Error()}
 	var known *render.Error
 	if errors.As(err, &known) {
 		p = known.Problem
@@ -95,18 +96,18 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 		if p.Cure != "" {
 			cure += "; " + p.Cure
 		}
-		l.note(p.Position, p.Message+": only the running engine knows what "+x.Application+" contains", cure)
+		l.note(finding.UnknownOutput, p.Position, p.Message+": only the running engine knows what "+x.Application+" contains", cure)
 	case x.root != nil || render.Exhausted(err):
 		l.problems = append(l.problems, p)
 	case x.FS != nil: // otherwise noted for the Application
-		l.note(p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)
+		l.note(finding.CannotRender, p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)
 	}
 }
 
 // unknown notes a source whose content the files do not show.
 func (l *loader) unknown(at lab.Position, what, cure string) {
 	l.unsure = true
-	l.note(at, "only the running engine knows what "+what+" generates", cure)
+	l.note(finding.UnknownOutput, at, "only the running engine knows what "+what+" generates", cure)
 }
 
 // inChart reports whether a file is a template or part of a subchart.

@@ -10,6 +10,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -33,7 +34,7 @@ func (l *loader) root() {
 		leads = l.rootDocument(doc) || leads
 		kind, name := strict.Text(doc, "kind"), strict.Text(doc, "metadata", "name")
 		if first, twice := taken[kind+"/"+name]; twice && name != "" {
-			l.at(strict.Position(lab.RootFile, strict.Get(doc, "metadata", "name")), fmt.Sprintf("a second %s %s", kind, name), fmt.Sprintf("the name is taken in line %d", first.Line))
+			l.at(finding.DuplicateName, strict.Position(lab.RootFile, strict.Get(doc, "metadata", "name")), fmt.Sprintf("a second %s %s", kind, name), fmt.Sprintf("the name is taken in line %d", first.Line))
 			continue
 		}
 		taken[kind+"/"+name] = strict.Position(lab.RootFile, doc)
@@ -49,16 +50,16 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	kind := strict.Text(doc, "kind")
 	if !ofEngine(doc) {
 		cure := "it may contain " + strings.Join(rootKinds, ", ") + "; move others to a folder that one of them syncs"
-		l.at(at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, strict.Text(doc, "apiVersion")), cure)
+		l.at(finding.InvalidRoot, at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, strict.Text(doc, "apiVersion")), cure)
 		return false
 	}
 	if strict.Text(doc, "metadata", "name") == "" {
-		l.at(at, "metadata.name is missing", "")
+		l.at(finding.InvalidField, at, "metadata.name is missing", "")
 	}
 	if kind == "Application" {
 		one, several := strict.Get(doc, "spec", "source"), strict.Get(doc, "spec", "sources")
 		if (one == nil || one.Kind != yaml.MappingNode) && (several == nil || several.Kind != yaml.SequenceNode || len(several.Content) == 0) {
-			l.at(at, "spec.source is missing", "set spec.source or spec.sources to the folder that it syncs")
+			l.at(finding.InvalidRoot, at, "spec.source is missing", "set spec.source or spec.sources to the folder that it syncs")
 		}
 	}
 	return kind != "AppProject"
@@ -71,8 +72,8 @@ func (l *loader) rootProjects() {
 		}
 		if project := strict.Text(doc, "spec", "project"); l.isMissing(project) {
 			l.addProblem(lab.Problem{
-				Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")),
-				Message:  fmt.Sprintf("application %s: project %q does not exist", strict.Text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
+				Code: finding.ProjectMissing, Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")),
+				Message: fmt.Sprintf("application %s: project %q does not exist", strict.Text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
 			})
 		} else if app, _ := l.api().ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project].Project != nil {
 			l.permitsRoot(doc, app)
@@ -92,7 +93,7 @@ func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
 		}
 		if why := l.forbidden(applied, l.estate.Hub().Name); why != "" {
 			l.addProblem(lab.Problem{
-				Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
+				Code: finding.NotPermitted, Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
 				Cure: "give it a separate project in this file",
 			})
 		}

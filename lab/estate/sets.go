@@ -17,6 +17,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 )
 
@@ -202,7 +203,7 @@ func (l *loader) expandFailed(s set, err error) {
 		if unknown.Reason != "" {
 			message = "unknown output of a " + unknown.What + ": " + unknown.Reason
 		}
-		l.note(unknown.Position, message, "lab does not wait for it")
+		l.note(finding.UnknownOutput, unknown.Position, message, "lab does not wait for it")
 		l.estate.UnknownSets = append(l.estate.UnknownSets, s.Name)
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
@@ -213,7 +214,7 @@ func (l *loader) expandFailed(s set, err error) {
 			l.addProblem(p)
 		}
 	default:
-		l.addProblem(lab.Problem{Position: lab.Position{File: s.File}, Message: err.Error()})
+		l.addProblem(lab.Problem{Code: finding.InvalidSet, Position: lab.Position{File: s.File}, Message: err.Error()})
 	}
 }
 
@@ -257,7 +258,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			}
 			origins := app.Origins(sourceField(app, i, "path")...)
 			if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
-				l.addProblem(lab.Problem{Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why, Cure: "create it, or correct the path"})
+				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why, Cure: "create it, or correct the path"})
 			}
 		}
 	}
@@ -306,7 +307,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	owners[name] = app.file
 	cluster, err := w.Destination(app.Spec.Destination)
 	if err != nil && l.isOwn(app.at.File) {
-		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or set its spec.server to this address"})
+		l.addProblem(lab.Problem{Code: finding.UnknownDestination, Position: app.at, Message: fmt.Sprintf("application %s: %v", name, err), Cure: "name a cluster of the estate, or set its spec.server to this address"})
 		return
 	}
 	if err != nil {
@@ -314,7 +315,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		return
 	}
 	if l.isMissing(app.Spec.Project) && l.isOwn(app.at.File) {
-		l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
+		l.addProblem(lab.Problem{Code: finding.ProjectMissing, Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
@@ -328,7 +329,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
 		if why := l.badPath(r, ours, source); why != "" {
 			if l.isOwn(app.at.File) && source.Path != "" {
-				l.addProblem(lab.Problem{Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
+				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
 			}
 			needs.Unsynced(&g, why)
 		}
@@ -366,7 +367,7 @@ func (l *loader) unselected(known map[string]bool) {
 			}
 		}
 		if len(clusters) > 0 {
-			l.at(a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as set on %s", label, strings.Join(clusters, ", ")),
+			l.at(finding.AddonUnselected, a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as set on %s", label, strings.Join(clusters, ", ")),
 				"add the label to the selector of a clusters generator, or disable the addon in spec.addons of the clusters")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -17,7 +18,7 @@ func (l *loader) addSet(t tree, file string, doc *yaml.Node) {
 		return
 	}
 	if other := l.setNamed(strict.Text(doc, "metadata", "name")); other != nil && !l.isOwn(file) {
-		l.note(strict.Position(file, doc), "a second ApplicationSet "+other.Name+": the name is taken by "+other.File, "the first is waited for")
+		l.note(finding.DuplicateName, strict.Position(file, doc), "a second ApplicationSet "+other.Name+": the name is taken by "+other.File, "the first is waited for")
 		return
 	}
 	s, problems := appset.Parse(file, doc)

@@ -20,6 +20,9 @@ const (
 	SourceWatcher   = "source-watcher"              // splits and composes sources
 )
 
+// Apply is the annotation that says whether Flux overwrites what others have written.
+const Apply = "kustomize.toolkit.fluxcd.io/ssa"
+
 // Namespace is the namespace of Flux and the name of its root Kustomization, both as in `flux bootstrap`.
 const Namespace = "flux-system"
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -89,7 +90,7 @@ type defined struct {
 
 func (d *defined) fail(n *yaml.Node, message, cure string) {
 	if d.problem == nil {
-		d.problem = &lab.Problem{Position: lab.Position{File: d.file, Line: n.Line}, Message: message, Cure: cure}
+		d.problem = &lab.Problem{Code: finding.InvalidFlux, Position: lab.Position{File: d.file, Line: n.Line}, Message: message, Cure: cure}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -246,7 +247,7 @@ type expander struct {
 const maxDepth = 20 // of nested Kustomizations
 
 func (x *expander) fail(at lab.Position, message, cure string) {
-	x.Problems = append(x.Problems, lab.Problem{Position: at, Message: message, Cure: cure})
+	x.Problems = append(x.Problems, lab.Problem{Code: finding.InvalidFlux, Position: at, Message: message, Cure: cure})
 }
 
 func isKustomization(n *yaml.Node) bool {

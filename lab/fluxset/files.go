@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/strict"
 )
@@ -295,7 +296,7 @@ func Stale(fsys fs.FS, clusters []lab.Cluster) (lab.Problems, error) {
 	const cure = "lab generate writes it"
 	var ps lab.Problems
 	add := func(file, message, cure string) {
-		ps = append(ps, lab.Problem{Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
+		ps = append(ps, lab.Problem{Code: finding.GeneratedStale, Position: lab.Position{File: file, Line: 1}, Message: message, Cure: cure})
 	}
 	for name, text := range want {
 		switch have, err := fs.ReadFile(fsys, name); {

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -94,7 +95,7 @@ func CheckBridge(fsys fs.FS, addon string) lab.Problems {
 	problems := checkLayer(file, data)
 	if found, _, err := release(fsys, addon); err == nil && !found {
 		problems = append(problems, lab.Problem{
-			Position: lab.Position{File: file, Line: 1}, Message: "addon " + addon + " has no HelmRelease to take values", Cure: "write ${variables} in its manifests",
+			Code: finding.InvalidAddon, Position: lab.Position{File: file, Line: 1}, Message: "addon " + addon + " has no HelmRelease to take values", Cure: "write ${variables} in its manifests",
 		})
 	}
 	return problems
@@ -103,7 +104,7 @@ func CheckBridge(fsys fs.FS, addon string) lab.Problems {
 func checkLayer(file string, data []byte) lab.Problems {
 	doc, problems := strict.ParseOne(file, data)
 	if len(problems) == 0 && doc.Kind != yaml.MappingNode {
-		problems = lab.Problems{{Position: strict.Position(file, doc), Message: "contains no values"}}
+		problems = lab.Problems{{Code: finding.InvalidAddon, Position: strict.Position(file, doc), Message: "contains no values"}}
 	}
 	return problems
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -88,7 +89,7 @@ type orderReader struct {
 }
 
 func (r *orderReader) fail(at lab.Position, message, cure string) {
-	r.problems = append(r.problems, lab.Problem{Position: at, Message: message, Cure: cure})
+	r.problems = append(r.problems, lab.Problem{Code: finding.InvalidDependency, Position: at, Message: message, Cure: cure})
 }
 
 func (r *orderReader) add(addon string, n Need) {

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/needs"
 	"homelab/lab/render"
@@ -37,8 +38,8 @@ func (x *expander) conditions(app *Application, n *yaml.Node) {
 		key := cmp.Or(strict.Text(on, "namespace"), app.Namespace) + "/" + strict.Text(on, "name")
 		if app.DependsOn = append(app.DependsOn, key); strict.Text(on, "readyExpr") != "" {
 			x.Notes = append(x.Notes, lab.Problem{
-				Position: lab.Position{File: app.At.File, Line: on.Line},
-				Message:  fmt.Sprintf("Kustomization %s waits for an expression about %s, which is not known offline", app.Name, key),
+				Code: finding.UnknownOutput, Position: lab.Position{File: app.At.File, Line: on.Line},
+				Message: fmt.Sprintf("Kustomization %s waits for an expression about %s, which is not known offline", app.Name, key),
 			})
 		}
 	}
@@ -273,7 +274,7 @@ func (x *expander) literal(app *Application) string {
 		why := "Kustomization " + app.Name + " has no variables, so Flux substitutes nothing, not even defaults"
 		_, text, _ := strings.Cut(n.Value, "${")
 		text, _, _ = strings.Cut(text, "}")
-		x.Notes = append(x.Notes, lab.Problem{Position: at, Message: why + ": ${" + text + "} stays as it is", Cure: "set any variable in spec.postBuild, or substituteStrategy: Always"})
+		x.Notes = append(x.Notes, lab.Problem{Code: finding.LiteralVariable, Position: at, Message: why + ": ${" + text + "} stays as it is", Cure: "set any variable in spec.postBuild, or substituteStrategy: Always"})
 		return why
 	}
 	return ""

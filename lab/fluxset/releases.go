@@ -15,6 +15,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -134,7 +135,7 @@ func (x *expander) defaults(source string, files []*yaml.Node, ignoreMissing boo
 func (r Release) defaultsIn(chart fs.FS) (map[string]any, error) {
 	values, err := layered(chart, r.valuesFiles, r.ignoreMissing)
 	if err != nil {
-		return nil, &render.Error{Problem: lab.Problem{Position: r.At, Message: "valuesFiles of the chart: " + err.Error()}}
+		return nil, &render.Error{Problem: lab.Problem{Code: finding.CannotRender, Position: r.At, Message: "valuesFiles of the chart: " + err.Error()}}
 	}
 	return values, nil
 }

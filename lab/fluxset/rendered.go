@@ -23,6 +23,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -97,7 +98,7 @@ func (r Release) RenderIn(fsys fs.FS, digest string, budget *render.Budget) ([]r
 	}
 	if d, twice := render.Repeated(objects); twice {
 		return nil, &render.Error{Problem: lab.Problem{
-			Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s twice", r.Name, strict.Title(d.Node)),
+			Code: finding.DuplicateObject, Position: lab.Position{File: d.File, Line: d.Line}, Message: fmt.Sprintf("HelmRelease %s renders %s twice", r.Name, strict.Title(d.Node)),
 		}}
 	}
 	for _, p := range spec.PostRenderers {
@@ -147,7 +148,7 @@ func (r Release) edited(fsys fs.FS, digest string) (fs.FS, error) {
 	if _, hex, ok := strings.Cut(digest, ":"); ok && len(hex) > revisionDigits && strings.HasPrefix(r.Source, sourcev1.OCIRepositoryKind+" ") {
 		if version := versionIn(fsys, r.Folder); !isTagOf(r.Revision, version) {
 			return nil, &render.Error{Problem: lab.Problem{
-				Position: r.At, Message: fmt.Sprintf("Flux rejects a chart of version %s under the tag %s", version, cmp.Or(r.Revision, "latest")), Cure: "spec.ref.semver or spec.ref.tag of " + r.Source,
+				Code: finding.CannotRender, Position: r.At, Message: fmt.Sprintf("Flux rejects a chart of version %s under the tag %s", version, cmp.Or(r.Revision, "latest")), Cure: "spec.ref.semver or spec.ref.tag of " + r.Source,
 			}}
 		}
 		metadata = append(metadata, hex[:revisionDigits])

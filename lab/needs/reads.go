@@ -90,7 +90,7 @@ func podReads(spec *yaml.Node, namespace string) []string {
 // Images returns the images of objects.
 func Images(objects []render.Document) []string {
 	var list []string
-	for _, c := range containers(objects) {
+	for _, c := range Containers(objects...) {
 		if ref := strict.Text(c, "image"); ref != "" {
 			list = appendNew(list, ref)
 		}
@@ -101,7 +101,7 @@ func Images(objects []render.Document) []string {
 // AlwaysPulled returns the images of objects that nodes pull even if they have them.
 func AlwaysPulled(objects []render.Document) []string {
 	var list []string
-	for _, c := range containers(objects) {
+	for _, c := range Containers(objects...) {
 		image, policy := strict.Text(c, "image"), strict.Text(c, "imagePullPolicy")
 		_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 		if image != "" && (policy == "Always" || policy == "" && (tag == "" || tag == "latest") && !strings.Contains(image, "@")) {
@@ -111,8 +111,8 @@ func AlwaysPulled(objects []render.Document) []string {
 	return list
 }
 
-// containers returns the containers of the pods of objects of any kind.
-func containers(objects []render.Document) []*yaml.Node {
+// Containers returns the containers of the pods of objects of any kind.
+func Containers(objects ...render.Document) []*yaml.Node {
 	var list []*yaml.Node
 	for _, o := range objects {
 		for _, keys := range [][]any{{}, {"template", "spec"}, {"jobTemplate", "spec", "template", "spec"}} {

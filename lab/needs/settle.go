@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // Others returns the repositories and images that the estate's Applications need besides the lab's.
@@ -27,7 +28,7 @@ func Refuse(e *lab.Estate, unavailable lab.Problems) error {
 	for _, a := range e.Applications {
 		told := slices.ContainsFunc(unavailable, func(p lab.Problem) bool { return p.Position == a.At && strings.Contains(a.LeftOut, p.Message) })
 		if why, consequence := verdict(a); why != "" && !a.Held && !a.Replaces && !told {
-			all = append(all, lab.Problem{Position: a.At, Message: a.Name + ": " + why, Cure: consequence})
+			all = append(all, lab.Problem{Code: finding.LeftOut, Position: a.At, Message: a.Name + ": " + why, Cure: consequence})
 		}
 	}
 	if len(all) == 0 {
@@ -95,7 +96,7 @@ func note(e *lab.Estate, noted map[string]string) {
 		}
 	}
 	for _, c := range list.order {
-		e.Notes = append(e.Notes, lab.Problem{Position: c.at, Message: strings.Join(list.names[c], ", ") + ": " + c.why, Cure: c.consequence})
+		e.Notes = append(e.Notes, lab.Problem{Code: finding.LeftOut, Position: c.at, Message: strings.Join(list.names[c], ", ") + ": " + c.why, Cure: c.consequence})
 	}
 }
 
@@ -130,7 +131,7 @@ func Mark(e *lab.Estate, unreachable map[string]error) lab.Problems {
 	doubts(e)
 	var ps lab.Problems
 	for _, c := range list.order {
-		p := lab.Problem{Position: c.at, Message: c.why, Cure: "needed by " + strings.Join(list.names[c], ", ")}
+		p := lab.Problem{Code: finding.NotHere, Position: c.at, Message: c.why, Cure: "needed by " + strings.Join(list.names[c], ", ")}
 		ps = append(ps, p)
 		p.Cure += ", which lab does not wait for"
 		e.Notes = append(e.Notes, p)

@@ -35,10 +35,19 @@ const whole = -1
 // watched is a tree that records what is read.
 type watched struct {
 	fs.FS
-	read map[string]bool
+	read  map[string]bool
+	asked func(name string) // may be nil
+}
+
+// Watch records the files that are read, and calls asked for each name that is looked up, whether it exists or not.
+func Watch(files fs.FS, read map[string]bool, asked func(name string)) fs.FS {
+	return watched{files, read, asked}
 }
 
 func (w watched) Open(name string) (fs.File, error) {
+	if w.asked != nil {
+		w.asked(name)
+	}
 	f, err := w.FS.Open(name)
 	if err == nil {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
@@ -56,7 +65,7 @@ func (t *tracer) first() ([]render.Document, []input, error) {
 		if read[tree] == nil {
 			read[tree], trees[tree] = map[string]bool{}, files
 		}
-		return watched{files, read[tree]}
+		return Watch(files, read[tree], nil)
 	})
 	if err != nil {
 		return nil, nil, err

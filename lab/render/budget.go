@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/sandbox"
 )
 
@@ -144,7 +145,7 @@ func (b *Budget) yaml(fsys fs.FS, name string) ([]byte, error) {
 
 // failed is the error of a file, with a cure if it is too much.
 func failed(file string, err error) error {
-	e := &Error{Problem: lab.Problem{Position: lab.Position{File: file}, Message: oneLine(err.Error())}}
+	e := &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: file}, Message: oneLine(err.Error())}}
 	var l *limit
 	if errors.As(err, &l) {
 		e.Cure, e.Limit = limitCure, true

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-jsonnet"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 const (
@@ -191,7 +192,7 @@ func jsonnetError(file string, err error) error {
 		return failed(file, err)
 	}
 	message, _, _ := strings.Cut(err.Error(), "\n")
-	e := &Error{Problem: lab.Problem{Position: lab.Position{File: file}, Message: oneLine(strings.TrimPrefix(message, "RUNTIME ERROR: "))}}
+	e := &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: lab.Position{File: file}, Message: oneLine(strings.TrimPrefix(message, "RUNTIME ERROR: "))}}
 	if m := tracePlace.FindStringSubmatch(err.Error()); m != nil {
 		e.File = m[1]
 		e.Line, _ = strconv.Atoi(m[2])

@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -105,7 +106,7 @@ func (k Kustomization) common(doc Document) {
 			metadata.Content = slices.Delete(slices.Clone(metadata.Content), i-1, i+1)
 			if k.Note != nil {
 				k.Note(lab.Problem{
-					Position: lab.Position{File: doc.File, Line: cmp.Or(at.Line, doc.Line)},
+					Code: finding.InvalidSubstitution, Position: lab.Position{File: doc.File, Line: cmp.Or(at.Line, doc.Line)},
 					Message: fmt.Sprintf("%s: Flux drops all of metadata.%s, as %s is %s, not a string",
 						strict.Title(doc.Node), field, key, value),
 					Cure: quoteVariable,

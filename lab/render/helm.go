@@ -24,6 +24,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -192,7 +193,7 @@ func (s Source) values(o appset.Helm, b *Budget) (map[string]any, error) {
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, &Error{Missing: file, Problem: lab.Problem{
-				Position: lab.Position{File: file}, Message: "does not exist, but is a value file of " + cmp.Or(s.Application, s.Path),
+				Code: finding.ValueFileMissing, Position: lab.Position{File: file}, Message: "does not exist, but is a value file of " + cmp.Or(s.Application, s.Path),
 				Cure: cmp.Or(s.underPath(f), "write it, or set helm.ignoreMissingValueFiles"),
 			}}
 		case err != nil:

@@ -173,7 +173,7 @@ func (s *scanner) addInflated(name string, docs []Document) error {
 // chart renders a chart like the HelmChartInflationGenerator of kustomize.
 func (s *scanner) chart(file string, at lab.Position, k kustomizationCharts, c types.HelmChart) ([]Document, error) {
 	fail := func(format string, args ...any) error {
-		return &Error{Problem: lab.Problem{Position: at, Message: "chart " + c.Name + ": " + fmt.Sprintf(format, args...)}}
+		return invalid(at, "chart "+c.Name+": "+fmt.Sprintf(format, args...), "")
 	}
 	dir := path.Dir(file)
 	home := cmp.Or(k.HelmGlobals.ChartHome, types.HelmDefaultHome)

@@ -18,6 +18,7 @@ import (
 	"helm.sh/helm/v3/pkg/ignore"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // maxDepth limits the nesting of folders; it ends symlink loops.
@@ -71,7 +72,7 @@ func (s Source) chart(b *Budget) (*chart.Chart, error) {
 	if len(missing) > 0 {
 		return nil, &Error{
 			Problem: lab.Problem{
-				Position: lab.Position{File: file}, Message: "needs " + strings.Join(where, ", ") + ", missing in " + path.Join(s.Path, "charts"),
+				Code: finding.CannotRender, Position: lab.Position{File: file}, Message: "needs " + strings.Join(where, ", ") + ", missing in " + path.Join(s.Path, "charts"),
 				Cure: "helm dependency build " + s.Path,
 			},
 			Remote: strings.Join(where, ", "),
@@ -91,7 +92,7 @@ func (s Source) dependencies(c *chart.Chart, b *Budget) error {
 		data, err := json.Marshal([2][]*chart.Dependency{c.Metadata.Dependencies, c.Lock.Dependencies})
 		if sum := fmt.Sprintf("sha256:%x", sha256.Sum256(data)); err != nil || sum != c.Lock.Digest {
 			return &Error{Problem: lab.Problem{
-				Position: lab.Position{File: path.Join(s.Path, "Chart.lock")}, Message: "is not of the dependencies in Chart.yaml, so that Helm builds none", Cure: "helm dependency update " + s.Path,
+				Code: finding.CannotRender, Position: lab.Position{File: path.Join(s.Path, "Chart.lock")}, Message: "is not of the dependencies in Chart.yaml, so that Helm builds none", Cure: "helm dependency update " + s.Path,
 			}}
 		}
 	}

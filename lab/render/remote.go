@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -286,14 +287,14 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 			err = s.remote(at, entry, "includes "+entry)
 		case s.IsDir(local):
 			if slices.ContainsFunc(open, func(o string) bool { return local == "." || o == local || strings.HasPrefix(o, local+"/") }) {
-				err = &Error{Problem: lab.Problem{Position: at, Message: entry + " includes this kustomization: a cycle"}}
+				err = &Error{Problem: lab.Problem{Code: finding.CannotRender, Position: at, Message: entry + " includes this kustomization: a cycle"}}
 			} else {
 				err = s.folder(local, open)
 			}
 		case s.Exists(local):
 			if dir := path.Dir(file); !s.loose && dir != "." && !strings.HasPrefix(local, dir+"/") {
 				err = &Error{Problem: lab.Problem{
-					Position: at, Message: entry + " is outside the kustomization's folder, which kustomize rejects", Cure: "add a kustomization.yaml to its folder and include that",
+					Code: finding.CannotRender, Position: at, Message: entry + " is outside the kustomization's folder, which kustomize rejects", Cure: "add a kustomization.yaml to its folder and include that",
 				}}
 			} else if err = s.include(local); err == nil && (plugin || s.taken != nil) {
 				data, readErr := s.ReadFile(local)
@@ -305,7 +306,7 @@ func (s *scanner) entries(file string, list *yaml.Node, open []string, field str
 				}
 			}
 		default:
-			err = &Error{Problem: lab.Problem{Position: at, Message: local + " does not exist"}, Missing: local}
+			err = &Error{Problem: lab.Problem{Code: finding.PathMissing, Position: at, Message: local + " does not exist"}, Missing: local}
 		}
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -74,11 +75,16 @@ type Error struct {
 func (e *Error) Error() string { return e.String() }
 
 func invalid(at lab.Position, message, cure string) error {
-	return &Error{Problem: lab.Problem{Position: at, Message: message, Cure: cure}}
+	return ruled(finding.CannotRender, at, message, cure)
+}
+
+// ruled is invalid by another rule.
+func ruled(code string, at lab.Position, message, cure string) error {
+	return &Error{Problem: lab.Problem{Code: code, Position: at, Message: message, Cure: cure}}
 }
 
 func remote(at lab.Position, what, message string) error {
-	return &Error{Problem: lab.Problem{Position: at, Message: message}, Remote: what}
+	return &Error{Problem: lab.Problem{Code: finding.NotHere, Position: at, Message: message}, Remote: what}
 }
 
 func oneLine(s string) string {
@@ -123,10 +129,10 @@ func TypeOf(fsys fs.FS, s appset.Source) Type {
 func Render(s Source) ([]Document, error) {
 	dir := path.Clean(s.Path)
 	if !fs.ValidPath(dir) {
-		return nil, failed(s.Path, errors.New("leaves the repository"))
+		return nil, ruled(finding.LeavesRepository, lab.Position{File: s.Path}, "leaves the repository", "")
 	}
 	if s.Path = dir; !isFolder(s.FS, dir) {
-		return nil, &Error{Problem: lab.Problem{Position: lab.Position{File: dir}, Message: "does not exist"}, Missing: dir}
+		return nil, &Error{Problem: lab.Problem{Code: finding.PathMissing, Position: lab.Position{File: dir}, Message: "does not exist"}, Missing: dir}
 	}
 	if err := s.override(); err != nil {
 		return nil, err

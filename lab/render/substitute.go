@@ -13,6 +13,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -95,7 +96,7 @@ func broken(doc Document, files map[string][]byte, value func(string) (string, b
 	_, name, _ := strings.Cut(culprit.Value, "${")
 	name, _, _ = strings.Cut(name, "}")
 	after := strings.TrimPrefix(strings.TrimSuffix(becomes, "\n"), "v: ")
-	return invalid(position(doc, culprit, name, files), fmt.Sprintf("%s is not valid YAML after substitution: %q becomes %q", strict.Title(doc.Node), culprit.Value, after), quoteVariable)
+	return ruled(finding.InvalidSubstitution, position(doc, culprit, name, files), fmt.Sprintf("%s is not valid YAML after substitution: %q becomes %q", strict.Title(doc.Node), culprit.Value, after), quoteVariable)
 }
 
 // malformed returns the error for the expressions of an object that cannot be parsed, with their lines in the file.
@@ -122,7 +123,7 @@ func malformed(doc Document, files map[string][]byte, whole error) error {
 	if len(texts) == 0 { // in a key, or only as a whole
 		return failed(doc.File, fmt.Errorf("substitution: %w", whole))
 	}
-	return invalid(at, fmt.Sprintf("%s: substitution cannot read %s", strict.Title(doc.Node), strings.Join(texts, "; ")),
+	return ruled(finding.InvalidSubstitution, at, fmt.Sprintf("%s: substitution cannot read %s", strict.Title(doc.Node), strings.Join(texts, "; ")),
 		"write $${...} for a literal ${...}, or annotate the object with "+noSubstitution+": disabled")
 }
 
@@ -168,7 +169,7 @@ func refused(doc Document) error {
 		of := strict.Get(doc.Node, field...)
 		if key, value := notText(of); key != "" {
 			name := strings.ReplaceAll(strings.Trim(fmt.Sprint(field), "[]"), " ", ".")
-			return invalid(lab.Position{File: doc.File, Line: strict.Get(of, key).Line}, fmt.Sprintf("%s: %s.%s is %s after substitution, not a string", strict.Title(doc.Node), name, key, value), quoteVariable)
+			return ruled(finding.InvalidSubstitution, lab.Position{File: doc.File, Line: strict.Get(of, key).Line}, fmt.Sprintf("%s: %s.%s is %s after substitution, not a string", strict.Title(doc.Node), name, key, value), quoteVariable)
 		}
 	}
 	return nil
@@ -196,7 +197,7 @@ type Unset struct {
 // Problem returns the variable as a problem of an estate.
 func (u Unset) Problem() lab.Problem {
 	return lab.Problem{
-		Position: u.At, Message: fmt.Sprintf("variable %s is not set", u.Name),
+		Code: finding.VariableUnset, Position: u.At, Message: fmt.Sprintf("variable %s is not set", u.Name),
 		Cure: "set it in spec.metadata of the cluster or its environment, or give a default: ${" + u.Name + ":=value}",
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // Reader decodes one document into Go types. Unknown keys and wrong types are problems with positions, after which it
@@ -51,12 +52,12 @@ func words(t reflect.Type) []string {
 
 // Fail adds a problem at a node.
 func (r *Reader) Fail(n *yaml.Node, message, cure string) {
-	r.Problems = append(r.Problems, lab.Problem{Position: Position(r.File, n), Message: message, Cure: cure})
+	r.Problems = append(r.Problems, lab.Problem{Code: finding.InvalidField, Position: Position(r.File, n), Message: message, Cure: cure})
 }
 
 // FailAt adds a problem at Position(path).
 func (r *Reader) FailAt(path, message, cure string) {
-	r.Problems = append(r.Problems, lab.Problem{Position: r.Position(path), Message: message, Cure: cure})
+	r.Problems = append(r.Problems, lab.Problem{Code: finding.InvalidField, Position: r.Position(path), Message: message, Cure: cure})
 }
 
 // Position returns the position of the value at a path, or of its nearest existing parent.

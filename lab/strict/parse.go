@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // Limits of a file, which may be hostile or broken.
@@ -30,7 +31,7 @@ func Parse(file string, data []byte) ([]*yaml.Node, lab.Problems) {
 	p := parser{file: file, left: MaxNodes, open: map[*yaml.Node]bool{}}
 	if len(data) > MaxFile {
 		return nil, lab.Problems{{
-			Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too large", len(data)),
+			Code: finding.NotYAML, Position: lab.Position{File: file, Line: 1}, Message: fmt.Sprintf("%d bytes is too large", len(data)),
 			Cure: fmt.Sprintf("at most %d", MaxFile),
 		}}
 	}
@@ -67,9 +68,9 @@ func ParseOne(file string, data []byte) (*yaml.Node, lab.Problems) {
 	case len(problems) > 0:
 		return nil, problems
 	case len(docs) == 0:
-		return nil, lab.Problems{{Position: lab.Position{File: file}, Message: "is empty"}}
+		return nil, lab.Problems{{Code: finding.NotYAML, Position: lab.Position{File: file}, Message: "is empty"}}
 	case len(docs) > 1:
-		return nil, lab.Problems{{Position: Position(file, docs[1]), Message: "a second document", Cure: "one per file"}}
+		return nil, lab.Problems{{Code: finding.NotYAML, Position: Position(file, docs[1]), Message: "a second document", Cure: "one per file"}}
 	}
 	return docs[0], nil
 }
@@ -96,7 +97,7 @@ func syntax(file string, data []byte, err error) lab.Problem {
 			}
 		}
 	}
-	return lab.Problem{Position: lab.Position{File: file, Line: max(1, min(line, len(lines)))}, Message: "not YAML: " + message}
+	return lab.Problem{Code: finding.NotYAML, Position: lab.Position{File: file, Line: max(1, min(line, len(lines)))}, Message: "not YAML: " + message}
 }
 
 type parser struct {
@@ -107,7 +108,7 @@ type parser struct {
 }
 
 func (p *parser) fail(n *yaml.Node, message, cure string) {
-	p.problems = append(p.problems, lab.Problem{Position: Position(p.file, n), Message: message, Cure: cure})
+	p.problems = append(p.problems, lab.Problem{Code: finding.NotYAML, Position: Position(p.file, n), Message: message, Cure: cure})
 }
 
 // expand copies a tree with aliases and merge keys expanded. Beyond the limits it returns nil and reports it once.

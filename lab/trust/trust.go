@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // Kind is a kind of outside thing.
@@ -58,7 +59,9 @@ func (t Thing) String() string {
 }
 
 // Problem returns the thing with its position.
-func (t Thing) Problem() lab.Problem { return lab.Problem{Position: t.At, Message: t.String()} }
+func (t Thing) Problem() lab.Problem {
+	return lab.Problem{Code: finding.Untrusted, Position: t.At, Message: t.String()}
+}
 
 // Of returns what the documents of an estate ask for, in the order of its files. The existing clusters are up to their kubeconfigs.
 func Of(est *lab.Estate) []Thing {

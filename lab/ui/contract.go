@@ -218,6 +218,7 @@ type ErrorProblem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
+	Rule    string `json:"rule"` // as of lab lint; empty for none
 	Message string `json:"message"`
 	Cure    string `json:"cure"`
 }

@@ -87,7 +87,15 @@ func contract() map[string]any {
 				},
 			}},
 		},
-		"diff":     difference(),
+		"diff": difference(),
+		"lint": LintResult{
+			Lab: "homelab", Engine: "argocd",
+			Findings: []LintFinding{{
+				Rule: "floating-image", Severity: "warning", File: "addons/web/manifests/web.yaml", Line: 12, Column: 0, Cluster: "dev", Application: "dev-web", Object: "Deployment web/web",
+				Message: "Deployment web/web runs nginx, which is another image tomorrow", Cure: "Write a version or a digest.",
+			}},
+			Warnings: 1, Ignored: 2,
+		},
 		"diagnose": DiagnoseResult{"lab-homelab-diagnose.tar.gz"},
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,

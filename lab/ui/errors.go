@@ -127,7 +127,7 @@ func errorResult(list []lab.Error) ErrorResult {
 		}
 		body.Details = append(body.Details, e.Details...)
 		for _, p := range e.Problems {
-			body.Problems = append(body.Problems, ErrorProblem{File: p.File, Line: p.Line, Column: p.Column, Message: p.Message, Cure: p.Cure})
+			body.Problems = append(body.Problems, ErrorProblem{File: p.File, Line: p.Line, Column: p.Column, Rule: p.Code, Message: p.Message, Cure: p.Cure})
 		}
 	}
 	body.Message, body.Cure = strings.Join(messages, "; "), strings.Join(cures, "; ")

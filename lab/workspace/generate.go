@@ -11,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/estate"
+	"homelab/lab/finding"
 	"homelab/lab/fluxset"
 	"homelab/lab/regular"
 )
@@ -42,9 +43,9 @@ func (w *Workspace) Generate() (Generated, error) {
 		switch have, err := regular.In(root, filepath.FromSlash(name)); {
 		case errors.Is(err, fs.ErrNotExist), err == nil && fluxset.Marked(have):
 		case err != nil:
-			ps = append(ps, lab.Problem{Position: lab.Position{File: name}, Message: err.Error()})
+			ps = append(ps, lab.Problem{Code: finding.GeneratedStale, Position: lab.Position{File: name}, Message: err.Error()})
 		default:
-			ps = append(ps, lab.Problem{Position: lab.Position{File: name, Line: 1}, Message: "was not written by lab, but lab needs this path", Cure: "move it away"})
+			ps = append(ps, lab.Problem{Code: finding.GeneratedStale, Position: lab.Position{File: name, Line: 1}, Message: "was not written by lab, but lab needs this path", Cure: "move it away"})
 		}
 	}
 	if len(ps) > 0 {

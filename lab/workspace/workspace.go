@@ -230,15 +230,11 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 
 // Desired is Load, and also returns what the engine will have.
 func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.App, error) {
-	if w.Estate.Dir == "" && !w.Dir.Exists() || w.Record.Estate != "" && w.Estate.Dir == "" && !w.builtin {
-		if err := w.HasEstate(); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := w.Estate.refresh(); err != nil {
+	options, err := w.fresh(options)
+	if err != nil {
 		return nil, nil, err
 	}
-	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version), estate.WithRevisions(w.Estate.open)}, options...)...)
+	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, options...)
 	if err := w.asRead(err); err != nil {
 		return nil, nil, err
 	}
@@ -252,6 +248,29 @@ func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.Ap
 	// in display order: the hub, then the spokes in promotion order
 	slices.SortStableFunc(est.Clusters, func(a, b lab.Cluster) int { return cmp.Compare(order(a), order(b)) })
 	return est, apps, nil
+}
+
+// Inspect is estate.Inspect.
+func (w *Workspace) Inspect(options ...estate.Option) (*lab.Estate, []desired.App, lab.Problems, error) {
+	options, err := w.fresh(options)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	est, apps, problems, err := estate.Inspect(w.Estate.FS, w.Estate.Dir, w.Name, options...)
+	return est, apps, problems, w.asRead(err)
+}
+
+// fresh has the estate's files looked at anew, and adds the options of the lab.
+func (w *Workspace) fresh(options []estate.Option) ([]estate.Option, error) {
+	if w.Estate.Dir == "" && !w.Dir.Exists() || w.Record.Estate != "" && w.Estate.Dir == "" && !w.builtin {
+		if err := w.HasEstate(); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Estate.refresh(); err != nil {
+		return nil, err
+	}
+	return append([]estate.Option{estate.WithEngine(w.Engine), estate.WithEngineVersion(w.Version), estate.WithRevisions(w.Estate.open)}, options...), nil
 }
 
 // ToCreate counts the clusters that need memory of this machine: lab creates them, and has not yet.

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
 
@@ -30,7 +31,7 @@ func (r *reader) fail(n *yaml.Node, message, cure string) {
 }
 
 func (r *reader) failAt(p lab.Position, message, cure string) {
-	r.problems = append(r.problems, lab.Problem{Position: p, Message: message, Cure: cure})
+	r.problems = append(r.problems, lab.Problem{Code: finding.InvalidField, Position: p, Message: message, Cure: cure})
 }
 
 // mapping reads the known keys of n and reports others. A key without a value counts as missing.

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/finding"
 )
 
 // existing checks where the API of a cluster is.
 func existing(c lab.Cluster) lab.Problems {
 	var problems lab.Problems
 	fail := func(path, message, cure string) {
-		problems = append(problems, lab.Problem{Position: c.Position(path), Message: message, Cure: cure})
+		problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: c.Position(path), Message: message, Cure: cure})
 	}
 	if _, written := c.Positions["spec.server"]; written {
 		switch why, cure := unservable(c.Server, "spec.server"); {

@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/finding"
 	"homelab/lab/gitfiles"
 	"homelab/lab/regular"
 )
@@ -35,7 +36,7 @@ type Mounts struct {
 // Add opens the repository of an address in a folder, or returns why that is impossible.
 func (m *Mounts) Add(address, folder string, at lab.Position) *lab.Problem {
 	problem := func(message, cure string) *lab.Problem {
-		return &lab.Problem{Position: at, Message: message, Cure: cure}
+		return &lab.Problem{Code: finding.InvalidMount, Position: at, Message: message, Cure: cure}
 	}
 	r := lab.Repository{URL: address, Dir: path.Clean(filepath.ToSlash(folder)), At: at}
 	key := lab.RepositoryKey(address)
