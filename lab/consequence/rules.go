@@ -90,8 +90,8 @@ func destination(u *unit) string {
 }
 
 func (argoRules) keeps(u *unit, o object, goes bool) string {
-	if goes && text(o.content, "kind") == "CustomResourceDefinition" {
-		return "a definition stays when its Application goes"
+	if text(o.content, "kind") == "CustomResourceDefinition" { // it has no tracking annotation (SetAppInstance's callers), and is never taken for an Application's
+		return "definitions are not tracked, and stay"
 	}
 	option := "Prune=false"
 	if goes {

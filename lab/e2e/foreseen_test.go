@@ -113,7 +113,7 @@ var changes = []change{
 		l.write(thingsFile, strings.ReplaceAll(l.read(thingsFile), "app: idle", "app: other"))
 	}},
 	{name: "definition", edit: func(l *testLab) { l.cut("kind: CustomResourceDefinition") }},
-	{name: "namespace", edit: func(l *testLab) { l.cut("kind: Namespace") }},
+	{name: "namespace", edit: func(l *testLab) { l.cut("name: things-more") }},
 	{name: "renamed", engine: lab.EngineArgoCD, either: true, edit: func(l *testLab) { l.edit("addons/things/applicationset.yaml", "{{.name}}-things", "{{.name}}-stuff") }},
 	{name: "disabled", edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: true", "things: false") }},
 	{name: "enabled", edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: false", "things: true") }},
