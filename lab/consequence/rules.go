@@ -90,7 +90,7 @@ func destination(u *unit) string {
 }
 
 func (argoRules) keeps(u *unit, o object, goes bool) string {
-	if text(o.content, "kind") == "CustomResourceDefinition" { // it has no tracking annotation (SetAppInstance's callers), and is never taken for an Application's
+	if text(o.content, "kind") == "CustomResourceDefinition" { // GenerateManifests in argo-cd's reposerver gives it no tracking annotation
 		return "definitions are not tracked, and stay"
 	}
 	option := "Prune=false"

@@ -54,16 +54,6 @@ func suites() []suite {
 			{"down leaves no remains", finalDown},
 		}},
 		faultsOf("TestFaultsOnFlux", lab.EngineFlux),
-		{name: "TestForeseen", lab: shared("e2e-plan", "hub", "dev"), parts: []part{
-			{"up", func(_ *testing.T, l *testLab) { l.must("up", "--fix") }},
-			{"as lab plan said", foreseen},
-			{"down leaves no remains", finalDown},
-		}},
-		{name: "TestForeseenOnFlux", lab: shared("e2e-plan", "hub", "dev"), parts: []part{
-			{"up", func(_ *testing.T, l *testLab) { l.runs("flux"); l.must("up", "--fix") }},
-			{"as lab plan said", foreseen},
-			{"down leaves no remains", finalDown},
-		}},
 		{name: "TestVersions", lab: newVersions, parts: []part{
 			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
 		}},
@@ -119,12 +109,6 @@ func TestFaultsOnFlux(t *testing.T) { play(t) }
 // TestVersions has an older engine on the hub and an older Kubernetes in the spoke, and upgrades the engine.
 func TestVersions(t *testing.T) { play(t) }
 
-// TestForeseen compares what lab plan says of changes with what they do.
-func TestForeseen(t *testing.T) { play(t) }
-
-// TestForeseenOnFlux is like TestForeseen with Flux.
-func TestForeseenOnFlux(t *testing.T) { play(t) }
-
 // shared returns a function that creates a lab of the default estate for all parts.
 func shared(name string, clusters ...string) func(*testing.T) *testLab {
 	return func(t *testing.T) *testLab { return newLab(t, name, clusters...) }
@@ -162,6 +146,7 @@ func defaultEstate() suite {
 		{"commits in the forge kept", commitsInTheForge},
 		{"commits in the forge pulled", pulls},
 		{"edit region, label and replicas", edits},
+		{"as lab plan said", foreseen},
 		{"repair a rejected manifest", repaired},
 		{"foreign addon", fromElsewhere},
 		{"rename the root application", renamed},
@@ -224,7 +209,7 @@ func fluxEstate(name string, shape lab.Shape) suite {
 	}
 	if shape == lab.ShapeHub { // otherwise the same; stories and the like do not expect the changes of edits
 		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "switch the engine and back" })
-		parts = slices.Insert(parts, before, part{"scenarios", stories}, part{"sabotage detected", sabotage}, part{"edit region, label and replicas", edits})
+		parts = slices.Insert(parts, before, part{"scenarios", stories}, part{"sabotage detected", sabotage}, part{"edit region, label and replicas", edits}, part{"as lab plan said", foreseen})
 	}
 	if shape == lab.ShapeStandalone {
 		parts = slices.Insert(parts, 1, part{"Flux on each cluster", eachItsOwn}, part{"other shape rejected", otherShape}, part{"switch the shape and back", reshaped})

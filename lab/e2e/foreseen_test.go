@@ -122,7 +122,7 @@ var changes = []change{
 
 // foreseen makes changes one after another, and compares what lab plan said of each object with what became of it, by its uid.
 func foreseen(t *testing.T, l *testLab) {
-	engine := l.engine()
+	engine, before := l.engine(), l.read("clusters/dev/cluster.yaml")
 	l.write(thingsFile, things)
 	if engine == lab.EngineArgoCD {
 		l.write("addons/things/applicationset.yaml", thingsSet)
@@ -137,6 +137,13 @@ func foreseen(t *testing.T, l *testLab) {
 	l.must("generate")
 	l.must("up")
 	git("init", "-q")
+	defer func() {
+		l.remove(".git")
+		l.remove("addons/things")
+		l.write("clusters/dev/cluster.yaml", before)
+		l.must("generate")
+		l.must("up")
+	}()
 	keep := func() {
 		t.Helper()
 		git("add", "-A")
@@ -162,7 +169,7 @@ func foreseen(t *testing.T, l *testLab) {
 		was := l.fates(t)
 		args := []string{"up"}
 		if fails {
-			args = append(args, "--timeout", "45s")
+			args = append(args, "--timeout", "20s")
 		}
 		if out := l.run(args...); (out.code != 0) != fails {
 			t.Errorf("%s: lab up: exit %d\n%s", c.name, out.code, out.stderr)
