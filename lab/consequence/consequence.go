@@ -261,6 +261,10 @@ func (f *foresight) unit(u *unit) {
 		return
 	}
 	v := f.after[i]
+	if why := f.handed(u, v); why != "" {
+		f.again(u, v, why)
+		return
+	}
 	if u.same(v) {
 		return
 	}
@@ -288,6 +292,50 @@ func (f *foresight) unit(u *unit) {
 	for _, o := range v.objects {
 		if o.Hook != "" && changed && f.rules.runs(o.Hook) {
 			f.effect(v, o, Rerun, "hook "+o.Hook+": "+f.rules.title()+" runs it again", "", o.at())
+		}
+	}
+}
+
+// handed returns why a unit is deleted although it is still desired: what generates or applies it is another one. It is "" if it is not.
+func (f *foresight) handed(u, v *unit) string {
+	if u.app.Set != v.app.Set && u.release == "" {
+		return fmt.Sprintf("its Application moves from %s to %s: deleted by the former", setOf(u), setOf(v))
+	}
+	if h := holder(u, f.before); h != nil && f.fates[held(h, u)] == Delete {
+		return fmt.Sprintf("its %s is no longer in %s: deleted by that", text(u.manifest, "kind"), h)
+	}
+	return ""
+}
+
+func setOf(u *unit) string {
+	if u.app.Set == "" {
+		return "a manifest"
+	}
+	return "ApplicationSet " + u.app.Set
+}
+
+// again adds the effects of a unit that is deleted, and desired again.
+func (f *foresight) again(u, v *unit, why string) {
+	if len(u.broken) > 0 || len(v.broken) > 0 {
+		f.unknown(u, why+", and it cannot be rendered", slices.Concat(u.broken, v.broken)...)
+		return
+	}
+	verdict := f.rules.deletes(u)
+	f.fates[u.key()] = verdict.action
+	for _, o := range u.objects {
+		next, found := find(v.objects, o)
+		switch {
+		case o.Hook != "":
+		case verdict.action == Delete && f.rules.keeps(u, o, true) == "":
+			if !found {
+				f.lose(u, o, Delete, why, "", o.at())
+			} else {
+				f.lose(u, o, Recreate, why+", and created again", f.rules.gently(u), next.at())
+			}
+		case !found:
+			f.effect(u, o, Orphan, why, "", o.at())
+		case !reflect.DeepEqual(o.content, next.content):
+			f.update(v, o, next)
 		}
 	}
 }

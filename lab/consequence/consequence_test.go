@@ -53,6 +53,9 @@ func state(t *testing.T, engine lab.EngineType, files []txtar.File, side string)
 			}
 			if kind, _ := m["kind"].(string); line == 1 && part.Name == "" && (kind == "Application" || kind == "Kustomization") {
 				app.Manifest = m
+				if m["set"] != nil {
+					app.Set = fmt.Sprint(m["set"])
+				}
 				if m["kept"] != nil {
 					app.Kept = fmt.Sprint(m["kept"])
 				}

@@ -24,6 +24,7 @@ type App struct {
 	Manifest any // as JSON encodes it; nil if it has none
 	Parts    []Part
 	Last     bool   // of several objects of a name, the engine applies the last one
+	Set      string // ApplicationSet that generates it; empty for none
 	Kept     string // why the engine does not delete it when it is no longer desired; empty if it does
 }
 

@@ -181,10 +181,14 @@ func foreseen(t *testing.T, l *testLab) {
 				said[e.Cluster+" "+e.Object] = e.Action
 			}
 		}
+		emptied := said["dev Namespace things"] == "delete"
 		for _, key := range slices.Sorted(maps.Keys(mergedKeys(was, is))) {
 			want, seen := said[key], became(was[key], is[key])
 			if key == "dev ServiceAccount things/default" || key == "dev ConfigMap things/kube-root-ca.crt" {
 				continue
+			}
+			if emptied && want == "" && seen == "delete" && strings.Contains(key, " things/") {
+				continue // with all that is in it
 			}
 			ok := want == seen
 			switch want {
