@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"io/fs"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/bridge"
 	"homelab/lab/consequence"
+	"homelab/lab/forge"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -41,40 +46,12 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 	if sides[0], sides[1], err = ws.Between(ctx, revs...); err != nil {
 		return err
 	}
-	var states [2]consequence.State
-	addons := map[string]string{}
-	for i, side := range sides {
-		est, apps, err := p.desired(ctx, side, from)
-		if err != nil {
-			return err
-		}
-		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Apps: apps}
-		for _, c := range est.Clusters {
-			states[i].Clusters = append(states[i].Clusters, c.Name)
-		}
-		for _, a := range apps {
-			addons[a.Name] = a.Addon
-		}
+	res, err := p.consequences(ctx, sides, from)
+	if err != nil {
+		return err
 	}
-	if states[0].Engine != states[1].Engine {
-		return &lab.Error{
-			Exit: lab.ExitInvalid, Code: "engine_changes", Message: "the engine changes from " + string(states[0].Engine) + " to " + string(states[1].Engine),
-			Cure: "compare with one engine: --engine " + string(states[1].Engine),
-		}
-	}
-	effects, problems := consequence.Of(states[0], states[1])
-	res := ui.ConsequenceResult{
-		Lab: ws.Name, Engine: string(states[1].Engine), Before: revisions(sides[0]), After: revisions(sides[1]), Problems: ui.RenderProblems(problems), Confident: true,
-	}
-	for _, e := range effects {
-		if cluster != "" && e.Cluster != cluster {
-			continue
-		}
-		res.Confident = res.Confident && e.Action != consequence.Unknown
-		res.Effects = append(res.Effects, ui.Consequence{
-			Action: string(e.Action), Cluster: e.Cluster, Addon: addons[e.Application], Application: e.Application, Release: e.Release, Object: e.Object, Reason: e.Reason, To: e.To,
-			Loses: e.Loses, Cure: e.Cure, File: e.At.File, Line: e.At.Line,
-		})
+	if cluster != "" {
+		res.Effects = slices.DeleteFunc(res.Effects, func(c ui.Consequence) bool { return c.Cluster != cluster })
 	}
 	for _, side := range sides {
 		p.readAt(side)
@@ -86,4 +63,73 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 		return exitError{lab.ExitUnmet}
 	}
 	return nil
+}
+
+// consequences returns what the engine does when the files of one side become those of the other.
+func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspace, from origin) (ui.ConsequenceResult, error) {
+	var states [2]consequence.State
+	addons := map[string]string{}
+	for i, side := range sides {
+		est, apps, err := p.desired(ctx, side, from)
+		if err != nil {
+			return ui.ConsequenceResult{}, err
+		}
+		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Apps: apps}
+		for _, c := range est.Clusters {
+			states[i].Clusters = append(states[i].Clusters, c.Name)
+		}
+		for _, a := range apps {
+			addons[a.Name] = a.Addon
+		}
+	}
+	if states[0].Engine != states[1].Engine {
+		return ui.ConsequenceResult{}, &lab.Error{
+			Exit: lab.ExitInvalid, Code: "engine_changes", Message: "the engine changes from " + string(states[0].Engine) + " to " + string(states[1].Engine),
+			Cure: "compare with one engine: --engine " + string(states[1].Engine),
+		}
+	}
+	effects, problems := consequence.Of(states[0], states[1])
+	res := ui.ConsequenceResult{
+		Lab: sides[1].Name, Engine: string(states[1].Engine), Before: revisions(sides[0]), After: revisions(sides[1]), Problems: ui.RenderProblems(problems), Confident: true,
+	}
+	for _, e := range effects {
+		res.Confident = res.Confident && e.Action != consequence.Unknown
+		res.Effects = append(res.Effects, ui.Consequence{
+			Action: string(e.Action), Cluster: e.Cluster, Addon: addons[e.Application], Application: e.Application, Release: e.Release, Object: e.Object, Reason: e.Reason, To: e.To,
+			Loses: e.Loses, Cure: e.Cure, File: e.At.File, Line: e.At.Line,
+		})
+	}
+	return res, nil
+}
+
+// foreseen returns what the engine does once the forge has the working tree, or why that is unknown. Without differences it does nothing.
+func (p *program) foreseen(ctx context.Context, l *instance, from origin, differs bool) (effects []ui.Consequence, unknown string) {
+	if !differs {
+		return nil, ""
+	}
+	p.ui.Println("reading what the engine has from the forge")
+	has, err := l.gitea.Estate(ctx)
+	if err != nil || has == nil {
+		return nil, cmp.Or(errorText(err), "the forge has no commits yet")
+	}
+	before := l.ws.Having(has, func(dir string) (fs.FS, error) {
+		for _, r := range l.core.Estate.Repositories {
+			if r.Dir == dir && r.Name != bridge.Estate {
+				return l.gitea.MirrorFiles(ctx, forge.MirrorOf(r))
+			}
+		}
+		return nil, nil
+	})
+	res, err := p.consequences(ctx, [2]*workspace.Workspace{before, l.ws}, from)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return res.Effects, ""
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -238,5 +238,7 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	for _, line := range l.core.Warnings(seen, steps) {
 		p.ui.Println(line)
 	}
-	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), ui.Asks{Untrusted: things(lacking), Open: with.open})
+	asks := ui.Asks{Untrusted: things(lacking), Open: with.open}
+	asks.Effects, asks.EffectsUnknown = p.foreseen(ctx, l, o.origin, seen.Forge.Answers && len(seen.Estate) > 0)
+	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), asks)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,6 +166,10 @@ func foreseen(t *testing.T, l *testLab) {
 		plan := decode[ui.ConsequenceResult](l, "plan")
 		if !plan.Confident {
 			t.Errorf("%s: unknown: %+v", c.name, plan)
+		}
+		dry := decode[ui.PlanResult](l, "up", "--dry-run")
+		if d := cmp.Diff(plan.Effects, dry.Effects); d != "" || dry.EffectsUnknown != "" {
+			t.Errorf("%s: lab plan and lab up --dry-run differ: %s\n%s", c.name, dry.EffectsUnknown, d)
 		}
 		was := l.fates(t)
 		args := []string{"up"}

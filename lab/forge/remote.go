@@ -116,6 +116,9 @@ func (r Remote) Files(ctx context.Context) (fs.FS, error) {
 	return found, nil
 }
 
+// MirrorFiles returns the files at the head of a mirror's branch, as Estate does.
+func (g *Gitea) MirrorFiles(ctx context.Context, m Mirror) (fs.FS, error) { return g.of(m).Estate(ctx) }
+
 // Estate waits until the forge answers and returns the files at the head of the branch, or nil without commits.
 func (g *Gitea) Estate(ctx context.Context) (files fs.FS, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

@@ -47,7 +47,10 @@ func contract() map[string]any {
 		}, []lab.Generated{
 			{Application: lab.Application{Name: "prod-podinfo", Cluster: "prod", Addon: "podinfo"}},
 			{Application: lab.Application{Name: "prod-cert-manager", Cluster: "prod", Addon: "cert-manager", LeftOut: "https://charts.jetstack.io is unavailable: charts.jetstack.io does not answer"}},
-		}, OnlyInForge{}, Asks{outside(), openValues()}),
+		}, OnlyInForge{}, Asks{Untrusted: outside(), Open: openValues(), Effects: []Consequence{{
+			Action: "delete", Cluster: "dev", Addon: "podinfo", Application: "dev-podinfo", Object: "Deployment podinfo/podinfo", Reason: "its Application goes, with all its resources",
+			File: "podinfo-6.9.2/templates/deployment.yaml", Line: 1,
+		}}}),
 		"render": RenderResult{
 			Lab: "homelab", Engine: "argocd",
 			Applications: []RenderedApplication{{

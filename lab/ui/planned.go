@@ -16,12 +16,17 @@ type PlanResult struct {
 	OnlyInForge  OnlyInForge           `json:"only_in_forge"` // lost with the forge; empty for `lab up`
 	Untrusted    List[Thing]           `json:"untrusted"`     // access that the estate needs and the user has not agreed to; empty for `lab down`
 	Open         List[OpenValue]       `json:"open"`          // placeholders in the estate; empty for `lab down`
+
+	Effects        List[Consequence] `json:"effects"`         // of the engine, as in `lab plan`; empty for `lab down`
+	EffectsUnknown string            `json:"effects_unknown"` // why Effects are unknown; empty if they are not
 }
 
-// Asks is what an estate needs from the user.
+// Asks is what an estate needs from the user, and what the engine does with the objects that it has.
 type Asks struct {
-	Untrusted []Thing
-	Open      []OpenValue
+	Untrusted      []Thing
+	Open           []OpenValue
+	Effects        []Consequence
+	EffectsUnknown string
 }
 
 // PlanApplication is an application in PlanResult.
@@ -45,7 +50,7 @@ type PlanStep struct {
 
 // NewPlanResult converts a plan, and the applications that the estate generates.
 func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, asks Asks) PlanResult {
-	res := PlanResult{Lab: labName, OnlyInForge: losing, Untrusted: asks.Untrusted, Open: asks.Open}
+	res := PlanResult{Lab: labName, OnlyInForge: losing, Untrusted: asks.Untrusted, Open: asks.Open, Effects: asks.Effects, EffectsUnknown: asks.EffectsUnknown}
 	for _, a := range applications {
 		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 	}
@@ -61,6 +66,12 @@ func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated
 		return u.JSON(NewPlanResult(labName, steps, applications, losing, asks))
 	}
 	u.Raw(text + planned(applications))
+	if lines := ConsequenceLines(asks.Effects, most); len(lines) > 0 {
+		u.Raw("\nwhat the engine then does\n  " + strings.Join(lines, "\n  ") + "\n")
+	}
+	if asks.EffectsUnknown != "" {
+		u.Raw("\nwhat the engine then does is unknown: " + asks.EffectsUnknown + "\n")
+	}
 	return nil
 }
 

@@ -226,6 +226,14 @@ func (w *Workspace) with(at map[string]checkout) (*Workspace, error) {
 	return &other, nil
 }
 
+// Having returns the lab with other files: those of the estate, and of mounted repositories by their folders; nil leaves one as it is on disk.
+func (w *Workspace) Having(estate fs.FS, mounts func(dir string) (fs.FS, error)) *Workspace {
+	other := *w
+	other.Estate.FS = estate
+	other.Estate.open = func(dir, _ string) (fs.FS, error) { return mounts(dir) }
+	return &other
+}
+
 // asRead checks what Desired has read at revisions, or names the revision in its error.
 func (w *Workspace) asRead(err error) error {
 	if w.read == nil {
