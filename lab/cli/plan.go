@@ -107,6 +107,9 @@ func (p *program) foreseen(ctx context.Context, l *instance, from origin, differ
 	if !differs {
 		return nil, ""
 	}
+	if runs := l.ws.Record.Type; runs != "" && runs != l.core.Definition.Type {
+		return nil, "the engine is replaced"
+	}
 	p.ui.Println("reading what the engine has from the forge")
 	has, err := l.gitea.Estate(ctx)
 	if err != nil || has == nil {
