@@ -76,6 +76,7 @@ func Of(before, after State) ([]Effect, lab.Problems) {
 		}
 	}
 	f.before, f.after = f.units(before), f.units(after)
+	f.former, f.next = byKey(f.before), byKey(f.after)
 	f.was, f.will = owners(f.before), owners(f.after)
 	for _, u := range f.before {
 		f.unit(u)
@@ -95,6 +96,9 @@ type unit struct {
 	objects  []object
 	broken   lab.Problems // why objects are missing
 	inputs   []string     // digests of what its objects are rendered from
+
+	holder *unit // that applies it; nil for none
+	depth  int   // number of those above it
 }
 
 func (u *unit) key() string { return u.app.Name + "|" + u.release }
@@ -129,6 +133,7 @@ func (o object) key() string {
 type foresight struct {
 	rules         rules
 	before, after []*unit
+	former, next  map[string]*unit // by key, before and after
 	was, will     map[string]*unit // object -> unit
 	left          map[string]bool  // clusters that left
 	fates         map[string]Action
@@ -175,48 +180,45 @@ func (f *foresight) units(s State) []*unit {
 			}
 			to.objects = append(to.objects, object{o, content})
 		}
-	}
-	manifests := map[string]map[string]any{} // of HelmReleases
-	for _, u := range list {
 		for _, o := range u.objects {
-			if text(o.content, "kind") == "HelmRelease" {
-				manifests[text(o.content, "metadata", "namespace")+"/"+text(o.content, "metadata", "name")] = o.content
+			if release := of[text(o.content, "metadata", "namespace")+"/"+text(o.content, "metadata", "name")]; release != nil && text(o.content, "kind") == "HelmRelease" {
+				release.manifest = o.content
 			}
 		}
 	}
-	for _, u := range list {
-		if u.release != "" {
-			u.manifest = manifests[u.release]
-		}
-	}
-	slices.SortStableFunc(list, func(a, b *unit) int { return cmp.Compare(len(f.holders(a, list)), len(f.holders(b, list))) })
+	hold(list)
+	slices.SortStableFunc(list, func(a, b *unit) int { return cmp.Compare(a.depth, b.depth) })
 	return list
 }
 
-// holders returns the units whose objects a unit is among, from the innermost.
-func (f *foresight) holders(u *unit, all []*unit) []*unit {
-	var list []*unit
-	for at := u; at != nil && len(list) < len(all); {
-		next := holder(at, all)
-		if next == nil || slices.Contains(list, next) || next == u {
-			break
-		}
-		list = append(list, next)
-		at = next
+// hold finds what applies each unit.
+func hold(units []*unit) {
+	type entry struct {
+		object
+		of *unit
 	}
-	return list
-}
-
-// holder returns the unit that applies another.
-func holder(u *unit, all []*unit) *unit {
-	for _, h := range all {
-		for _, o := range h.objects {
-			if h != u && is(o.content, u.manifest) {
-				return h
+	manifests := map[string][]entry{} // by kind and name
+	for _, u := range units {
+		for _, o := range u.objects {
+			switch kind := text(o.content, "kind"); kind {
+			case "Application", "Kustomization", "HelmRelease":
+				key := kind + " " + text(o.content, "metadata", "name")
+				manifests[key] = append(manifests[key], entry{o, u})
 			}
 		}
 	}
-	return nil
+	for _, u := range units {
+		for _, e := range manifests[text(u.manifest, "kind")+" "+text(u.manifest, "metadata", "name")] {
+			if u.holder == nil && e.of != u && is(e.content, u.manifest) {
+				u.holder = e.of
+			}
+		}
+	}
+	for _, u := range units {
+		for at := u.holder; at != nil && u.depth < len(units); at = at.holder {
+			u.depth++
+		}
+	}
 }
 
 // is reports whether a manifest describes an object.
@@ -226,6 +228,14 @@ func is(o, manifest map[string]any) bool {
 	}
 	ns := text(manifest, "metadata", "namespace")
 	return ns == "" || ns == text(o, "metadata", "namespace")
+}
+
+func byKey(units []*unit) map[string]*unit {
+	of := map[string]*unit{}
+	for _, u := range units {
+		of[u.key()] = u
+	}
+	return of
 }
 
 func owners(units []*unit) map[string]*unit {
@@ -255,12 +265,11 @@ func (f *foresight) unknown(u *unit, reason string, why ...lab.Problem) {
 
 // unit adds the effects on the objects that a unit had.
 func (f *foresight) unit(u *unit) {
-	i := slices.IndexFunc(f.after, func(v *unit) bool { return v.key() == u.key() })
-	if i < 0 {
+	v := f.next[u.key()]
+	if v == nil {
 		f.gone(u)
 		return
 	}
-	v := f.after[i]
 	if why := f.handed(u, v); why != "" {
 		f.again(u, v, why)
 		return
@@ -301,7 +310,7 @@ func (f *foresight) handed(u, v *unit) string {
 	if u.app.Set != v.app.Set && u.release == "" {
 		return fmt.Sprintf("its Application moves from %s to %s: deleted by the former", setOf(u), setOf(v))
 	}
-	if h := holder(u, f.before); h != nil && f.fates[held(h, u)] == Delete {
+	if h := u.holder; h != nil && f.fates[held(h, u)] == Delete {
 		return fmt.Sprintf("its %s is no longer in %s: deleted by that", text(u.manifest, "kind"), h)
 	}
 	return ""
@@ -350,7 +359,7 @@ func (f *foresight) gone(u *unit) {
 	if verdict.action == Stay && !slices.ContainsFunc(f.after, func(v *unit) bool { return v.app.At.File == u.app.At.File }) {
 		verdict = verdictOf(Unknown, verdict.reason+", unless that goes, too")
 	}
-	if h := holder(u, f.before); h != nil {
+	if h := u.holder; h != nil {
 		fate, known := f.fates[held(h, u)]
 		switch {
 		case f.fates[h.key()] == Unknown:
@@ -429,7 +438,7 @@ func (f *foresight) update(u *unit, o, next object) {
 func (f *foresight) created() {
 	for _, u := range f.after {
 		if len(u.broken) > 0 {
-			if !slices.ContainsFunc(f.before, func(b *unit) bool { return b.key() == u.key() }) {
+			if f.former[u.key()] == nil {
 				f.unknown(u, "it is new, and cannot be rendered", u.broken...)
 			}
 			continue
