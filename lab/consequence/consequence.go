@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/desired"
+	"homelab/lab/strict"
 )
 
 // Action is what happens to an object.
@@ -75,10 +76,16 @@ func Of(before, after State) ([]Effect, lab.Problems) {
 			f.add(Effect{Cluster: c, Action: Create, Reason: "it is new"})
 		}
 	}
+	f.unchanged = unchanged(before, after)
 	f.before, f.after = f.units(before), f.units(after)
+	if !sameKeys(f.before, f.after) { // an object may move from or to what is unchanged
+		f.fill(f.before, f.after)
+	}
+	hold(f.before)
+	hold(f.after)
 	f.former, f.next = byKey(f.before), byKey(f.after)
 	f.was, f.will = owners(f.before), owners(f.after)
-	for _, u := range f.before {
+	for _, u := range slices.SortedStableFunc(slices.Values(f.before), func(a, b *unit) int { return cmp.Compare(a.depth, b.depth) }) { // what applies others first
 		f.unit(u)
 	}
 	f.created()
@@ -136,12 +143,13 @@ type foresight struct {
 	former, next  map[string]*unit // by key, before and after
 	was, will     map[string]*unit // object -> unit
 	left          map[string]bool  // clusters that left
+	unchanged     map[string]bool  // applications
 	fates         map[string]Action
 	effects       []Effect
 	problems      lab.Problems
 }
 
-// units returns the units of a state: what applies others first.
+// units returns the units of a state.
 func (f *foresight) units(s State) []*unit {
 	var list []*unit
 	for _, app := range s.Apps {
@@ -161,6 +169,9 @@ func (f *foresight) units(s State) []*unit {
 				inputs = p.Inputs()
 			}
 			of[p.Name].inputs = append(of[p.Name].inputs, inputs)
+		}
+		if f.unchanged[app.Name] {
+			continue
 		}
 		objects, failed := app.Rendered()
 		for _, why := range failed {
@@ -186,9 +197,67 @@ func (f *foresight) units(s State) []*unit {
 			}
 		}
 	}
-	hold(list)
-	slices.SortStableFunc(list, func(a, b *unit) int { return cmp.Compare(a.depth, b.depth) })
 	return list
+}
+
+// unchanged returns the applications that are rendered from the same inputs on both sides.
+func unchanged(before, after State) map[string]bool {
+	of := map[string]desired.App{}
+	for _, a := range before.Apps {
+		of[a.Name] = a
+	}
+	same := map[string]bool{}
+	for _, b := range after.Apps {
+		a, known := of[b.Name]
+		same[b.Name] = known && a.Cluster == b.Cluster && a.Set == b.Set && a.Kept == b.Kept && len(a.Parts) == len(b.Parts) && reflect.DeepEqual(decoded(a.Manifest), decoded(b.Manifest))
+		for i := 0; i < len(b.Parts) && same[b.Name]; i++ {
+			p, q := a.Parts[i], b.Parts[i]
+			inputs := ""
+			if p.Inputs != nil && q.Inputs != nil && p.Name == q.Name && p.Cluster == q.Cluster && p.Namespace == q.Namespace {
+				inputs = p.Inputs()
+			}
+			same[b.Name] = inputs != "" && inputs == q.Inputs()
+		}
+	}
+	return same
+}
+
+// sameKeys reports whether two sides have the same units and objects.
+func sameKeys(before, after []*unit) bool {
+	keys := func(units []*unit) map[string]bool {
+		all := map[string]bool{}
+		for _, u := range units {
+			all[u.key()] = true
+			for _, o := range u.objects {
+				all[u.key()+"|"+o.key()] = true
+			}
+		}
+		return all
+	}
+	return maps.Equal(keys(before), keys(after))
+}
+
+// fill adds the objects of what is unchanged, without their content, to both sides.
+func (f *foresight) fill(before, after []*unit) {
+	objects := map[string][]object{}
+	for _, u := range before {
+		if u.release != "" || !f.unchanged[u.app.Name] {
+			continue
+		}
+		made, _ := u.app.Rendered()
+		for _, o := range made {
+			key := u.app.Name + "|" + o.Part
+			objects[key] = append(objects[key], object{o, map[string]any{
+				"apiVersion": strict.Text(o.Node, "apiVersion"), "kind": strict.Text(o.Node, "kind"),
+				"metadata": map[string]any{"name": strict.Text(o.Node, "metadata", "name"), "namespace": strict.Text(o.Node, "metadata", "namespace")},
+			}})
+		}
+	}
+	for _, u := range slices.Concat(before, after) {
+		if f.unchanged[u.app.Name] {
+			u.objects = objects[u.key()]
+		}
+	}
 }
 
 // hold finds what applies each unit.
@@ -274,7 +343,7 @@ func (f *foresight) unit(u *unit) {
 		f.again(u, v, why)
 		return
 	}
-	if u.same(v) {
+	if f.unchanged[u.app.Name] || u.same(v) {
 		return
 	}
 	if len(u.broken) > 0 || len(v.broken) > 0 {

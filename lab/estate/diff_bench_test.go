@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"homelab/lab/consequence"
 	"homelab/lab/diff"
 	"homelab/lab/estate"
 )
@@ -59,6 +60,35 @@ func BenchmarkDiff(b *testing.B) {
 				}
 				if res := diff.Compare(old, apps, nil); res.Apps != tc.addons*tc.clusters || res.Differ != tc.differ || len(res.Unknown) > 0 {
 					b.Fatalf("%d applications, %d differ, %d unknown", res.Apps, res.Differ, len(res.Unknown))
+				}
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				b.ReportMetric(float64(m.Sys)/(1<<20), "MiB")
+			}
+			b.ReportMetric((processor(b)-start)/float64(b.N), "cpu-s/op")
+		})
+	}
+}
+
+// BenchmarkPlan is BenchmarkDiff with what the engine does.
+func BenchmarkPlan(b *testing.B) {
+	for _, clusters := range []int{25, 50} {
+		before := large(100, clusters)
+		after := maps.Clone(before)
+		after["environments/dev/addons/addon-0/values.yaml"] = &fstest.MapFile{Data: []byte("replicas: 3\n"), Mode: 0o644}
+		b.Run(fmt.Sprintf("100x%d", clusters), func(b *testing.B) {
+			start := processor(b)
+			for range b.N {
+				var states [2]consequence.State
+				for i, files := range []fstest.MapFS{before, after} {
+					e, apps, err := estate.Desired(files, "", "bench")
+					if err != nil {
+						b.Fatal(err)
+					}
+					states[i] = consequence.State{Engine: e.Hub().Engine.Type, Apps: apps}
+				}
+				if effects, problems := consequence.Of(states[0], states[1]); len(effects) == 0 || len(problems) > 0 {
+					b.Fatalf("%d effects, %v", len(effects), problems)
 				}
 				var m runtime.MemStats
 				runtime.ReadMemStats(&m)
