@@ -75,19 +75,21 @@ func aimedAtProduction(c *cli.Context) productionOptions {
 	return productionOptions{files: c.Args().Slice(), cluster: c.String("cluster"), resource: c.String("resource"), secret: c.String("secret"), in: os.Stdin}
 }
 
-// production reads a cluster of the estate and what production says of it.
-func (o productionOptions) read(est *lab.Estate) (lab.Cluster, production.Bridge, error) {
-	invalid := func(message, cure string) error {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
+// read returns the estate, its cluster, and what production says of that.
+func (o productionOptions) read(ws *workspace.Workspace) (est *lab.Estate, c lab.Cluster, b production.Bridge, err error) {
+	invalid := func(message, cure string) (*lab.Estate, lab.Cluster, production.Bridge, error) {
+		return nil, c, b, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: message, Cure: cure}
 	}
 	if o.secret != "" {
 		o.files = append(o.files, o.secret)
 	}
 	if len(o.files) != 1 {
-		return lab.Cluster{}, production.Bridge{}, invalid("one file says what production has", "lab bridge import FILE --cluster CLUSTER, or --secret FILE")
+		return invalid("one file says what production has", "lab bridge import FILE --cluster CLUSTER, or --secret FILE")
+	}
+	if est, err = ws.Load(); err != nil {
+		return nil, c, b, err
 	}
 	var names []string
-	var c lab.Cluster
 	for _, candidate := range est.Clusters {
 		if candidate.Name == o.cluster || o.cluster == "" && candidate.Environment != "" {
 			names, c = append(names, candidate.Name), candidate
@@ -95,20 +97,20 @@ func (o productionOptions) read(est *lab.Estate) (lab.Cluster, production.Bridge
 	}
 	if len(names) != 1 {
 		if o.cluster != "" {
-			return lab.Cluster{}, production.Bridge{}, invalid("no cluster "+lab.Quote(o.cluster)+" in the estate", "lab bridge show lists the clusters")
+			return invalid("no cluster "+lab.Quote(o.cluster)+" in the estate", "lab bridge show lists the clusters")
 		}
-		return lab.Cluster{}, production.Bridge{}, invalid("which cluster is it here? "+strings.Join(names, ", "), "add --cluster CLUSTER")
+		return invalid("which cluster is it here? "+strings.Join(names, ", "), "add --cluster CLUSTER")
 	}
 	file := o.files[0]
 	data, err := readFile(file, o.in)
 	if err != nil {
-		return lab.Cluster{}, production.Bridge{}, invalid(err.Error(), "name a state, what output -json or show -json printed, or the manifest of a Secret")
+		return invalid(err.Error(), "name a state, what output -json or show -json printed, or the manifest of a Secret")
 	}
-	b, err := production.Find(data, c.Name, o.resource)
+	b, err = production.Find(data, c.Name, o.resource)
 	if err != nil {
-		return lab.Cluster{}, production.Bridge{}, invalid(file+": "+err.Error(), "give a state, what output -json or show -json printed, or the manifest of a cluster Secret")
+		return invalid(file+": "+err.Error(), "give a state, what output -json or show -json printed, or the manifest of a cluster Secret")
 	}
-	return c, b, nil
+	return est, c, b, nil
 }
 
 // readFile reads a file, or stdin for "-".
@@ -130,11 +132,7 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 }
 
 func (p *program) importBridge(ws *workspace.Workspace, o productionOptions, dryRun bool) error {
-	est, err := ws.Load()
-	if err != nil {
-		return err
-	}
-	c, b, err := o.read(est)
+	est, c, b, err := o.read(ws)
 	if err != nil {
 		return err
 	}
@@ -206,11 +204,7 @@ func edited(fsys fs.FS, changes []production.Change) (map[string][]byte, error) 
 }
 
 func (p *program) diffBridge(ws *workspace.Workspace, o productionOptions, check bool) error {
-	est, err := ws.Load()
-	if err != nil {
-		return err
-	}
-	c, b, err := o.read(est)
+	est, c, b, err := o.read(ws)
 	if err != nil {
 		return err
 	}

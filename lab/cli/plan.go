@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io/fs"
 	"slices"
@@ -112,8 +111,11 @@ func (p *program) foreseen(ctx context.Context, l *instance, from origin, differ
 	}
 	p.ui.Println("reading what the engine has from the forge")
 	has, err := l.gitea.Estate(ctx)
-	if err != nil || has == nil {
-		return nil, cmp.Or(errorText(err), "the forge has no commits yet")
+	switch {
+	case err != nil:
+		return nil, err.Error()
+	case has == nil:
+		return nil, "the forge has no commits yet"
 	}
 	before := l.ws.Having(has, func(dir string) (fs.FS, error) {
 		for _, r := range l.core.Estate.Repositories {
@@ -128,11 +130,4 @@ func (p *program) foreseen(ctx context.Context, l *instance, from origin, differ
 		return nil, err.Error()
 	}
 	return res.Effects, ""
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

@@ -231,6 +231,9 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	if err := l.core.Contested(seen); err != nil {
 		return err
 	}
+	for _, line := range seen.ContestsUnknown() {
+		p.ui.Println(line)
+	}
 	for _, line := range seen.Losses() {
 		p.ui.Println(line)
 	}

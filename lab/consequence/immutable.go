@@ -52,7 +52,7 @@ func immutable(before, after map[string]any) string {
 		}
 		return path
 	}
-	if group == "" && kind == "Service" { // an address may be added or taken back with the type
+	if group == "" && kind == "Service" { // an address may be added or removed with the type
 		was, is := text(before, "spec", "clusterIP"), text(after, "spec", "clusterIP")
 		if was != "" && is != "" && was != is && text(after, "spec", "type") != "ExternalName" {
 			return "spec.clusterIP"

@@ -23,14 +23,13 @@ func verdictOf(a Action, reason string) verdict { return verdict{a, reason} }
 
 // rules are an engine's semantics.
 type rules interface {
-	title() string
 	// deletes is for the objects of a unit that goes.
 	deletes(u *unit) verdict
 	// prunes is for an object that goes, while its unit stays.
 	prunes(before, after *unit) verdict
-	// keeps returns why an object is exempt from that, or ""; goes tells that its unit goes.
+	// keeps returns why an object is exempt from that, or ""; goes is true if its unit goes.
 	keeps(u *unit, o object, goes bool) string
-	// forces returns why an object that changes is recreated, or ""; refused tells that it cannot be updated.
+	// forces returns why an object that changes is recreated, or ""; refused is true if it cannot be updated.
 	forces(u *unit, o object, refused bool) string
 	// ignores returns why a change of an object has no effect, or "".
 	ignores(o object) string
@@ -56,8 +55,6 @@ func rulesOf(engine lab.EngineType) rules {
 // argoRules are those of Argo CD: https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/ and
 // https://argo-cd.readthedocs.io/en/stable/operator-manual/applicationset/Application-Deletion/
 type argoRules struct{}
-
-func (argoRules) title() string { return "the engine" }
 
 func (argoRules) deletes(u *unit) verdict {
 	if u.app.Kept != "" {
@@ -167,8 +164,6 @@ func (argoRules) runs(hook string) bool {
 // fluxRules are those of kustomize-controller and helm-controller: https://fluxcd.io/flux/components/kustomize/kustomizations/ and
 // https://fluxcd.io/flux/components/helm/helmreleases/
 type fluxRules struct{}
-
-func (fluxRules) title() string { return "the engine" }
 
 func (fluxRules) deletes(u *unit) verdict {
 	if u.release != "" {

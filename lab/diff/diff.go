@@ -475,7 +475,7 @@ func equalNodes(a, b *yaml.Node) bool {
 	return a == b || a.Style == b.Style && a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
 }
 
-// isSecret reports whether the values of an object are not told.
+// isSecret reports whether the values of an object are masked.
 func isSecret(id ID) bool { return id.Kind == "Secret" && id.Group == "" }
 
 // masked replaces the values of Secrets.

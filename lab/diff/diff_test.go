@@ -178,7 +178,7 @@ func TestRandom(t *testing.T) {
 	wants(t, Compare([]desired.App{of("k: v")}, []desired.App{of("k: w")}, nil), "changed ConfigMap web/a of dev-web, random data.random\n  data.k changed \"v\" -> \"w\"")
 }
 
-// Names that differ at each rendering are told apart from those that were changed.
+// Names that differ at each rendering are distinguished from changed ones.
 func TestRandomNames(t *testing.T) {
 	n := 0
 	of := func(data string) desired.App {

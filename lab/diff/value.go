@@ -63,7 +63,7 @@ type Field struct {
 	Kind          Kind
 	Before, After any    // nil where there is none; of Reordered, the keys of the elements
 	By            string // of Reordered, the field that is the key
-	Secret        bool   // the values are not told
+	Secret        bool   // the values are masked
 }
 
 // Fields returns the differences of two JSON values, in the order of Apply. Lists are compared by the keys by which Kubernetes merges them, if the values are of a kind
@@ -244,7 +244,7 @@ func isScalar(v any) bool {
 	return true
 }
 
-// listKey returns the key by which the elements of lists are told apart, or "".
+// listKey returns the key that identifies the elements of lists, or "".
 func listKey(at Path, a, b []any, schema strategicpatch.LookupPatchMeta) string {
 	by := "name"
 	if schema != nil && len(at) > 0 {

@@ -175,7 +175,7 @@ func long(a application, o desired.Object, say sayer) {
 // holders are kinds whose deletion loses what is in them.
 var holders = []string{"Namespace", "PersistentVolumeClaim", "PersistentVolume", "StatefulSet"}
 
-// recreated finds hooks that an engine deletes and creates anew with what they hold: by default, before each run.
+// recreated finds hooks that an engine deletes and recreates, with their contents: by default, before each run.
 func recreated(o desired.Object, say sayer) {
 	if !slices.Contains(holders, strict.Text(o.Node, "kind")) || !needs.Applied(o.Document) || o.Hook == "" {
 		return

@@ -67,7 +67,7 @@ type DiffField struct {
 	Change string       `json:"change"` // added, removed, changed or reordered
 	Before Raw          `json:"before"` // null if there is none
 	After  Raw          `json:"after"`
-	Secret bool         `json:"secret"` // the values are not told
+	Secret bool         `json:"secret"` // the values are masked
 	Lines  List[string] `json:"lines"`  // of a longer text, with " ", "-", "+", or "@@" for lines that are left out
 }
 

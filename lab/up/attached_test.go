@@ -248,3 +248,20 @@ func TestContested(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 }
+
+// Whether it would is unknown if the cluster cannot be asked, which is said, and attaching goes on.
+func TestContestsUnknown(t *testing.T) {
+	s := newStage(t)
+	s.attach()
+	must(t, s.dir.Create())
+	must(t, os.WriteFile(s.clusters.Kubeconfig("edge"), nil, 0o600))
+	l := (&process{stage: s}).lab()
+	l.Definition.Contests = func(context.Context, *rest.Config, []string) ([]string, error) { return nil, errors.New("forbidden") }
+	a := &audience{}
+	if _, err := l.Follow(t.Context(), up.Options{Timeout: time.Second}, a); err != nil {
+		t.Error(err)
+	}
+	if want := "cluster edge: whether its owner's engine has applications with names of the lab's is unknown: forbidden"; !slices.Contains(a.lines, want) {
+		t.Errorf("%q, want %q", a.lines, want)
+	}
+}

@@ -56,6 +56,9 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if err := l.Contested(seen); err != nil {
 		return Outcome{}, err
 	}
+	for _, line := range seen.ContestsUnknown() {
+		a.Println(line)
+	}
 	for _, line := range seen.Losses() {
 		a.Println(line)
 	}

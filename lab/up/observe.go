@@ -32,7 +32,9 @@ type Seen struct {
 
 	heads     map[string]string   // mirror -> commit of its branch
 	contested map[string][]string // attached cluster -> applications of its owner's engine that would prune the lab's objects
-	docker    state.Docker        // that was observed
+
+	contestsUnknown map[string]error // attached cluster -> why these are unknown
+	docker          state.Docker     // that was observed
 }
 
 // Observe reads, in parallel, the state of everything that a run may change. It has no side effects.
@@ -46,7 +48,7 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	group.Go(func() (err error) { s.Network, err = l.Clusters.HasNetwork(ctx); return err })
 	group.Go(func() error { return l.observeForge(ctx, s) })
 	group.Go(func() error { return l.observeClusters(ctx, s) })
-	group.Go(func() (err error) { s.contested, err = l.contested(ctx, clusters); return err })
+	group.Go(func() error { s.contested, s.contestsUnknown = l.contested(ctx, clusters); return ctx.Err() })
 	if err := group.Wait(); err != nil {
 		return s, err
 	}

@@ -260,7 +260,7 @@ func (w *Workspace) Inspect(options ...estate.Option) (*lab.Estate, []desired.Ap
 	return est, apps, problems, w.asRead(err)
 }
 
-// fresh has the estate's files looked at anew, and adds the options of the lab.
+// fresh rereads the files of the estate, and adds the options of the lab.
 func (w *Workspace) fresh(options []estate.Option) ([]estate.Option, error) {
 	if w.Estate.Dir == "" && !w.Dir.Exists() || w.Record.Estate != "" && w.Estate.Dir == "" && !w.builtin {
 		if err := w.HasEstate(); err != nil {
