@@ -101,21 +101,17 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 	return res, nil
 }
 
-// foreseen returns what the engine does once the forge has the working tree, or why that is unknown. Without differences it does nothing.
-func (p *program) foreseen(ctx context.Context, l *instance, from origin, differs bool) (effects []ui.Consequence, unknown string) {
-	if !differs {
-		return nil, ""
-	}
+// foreseen returns what the engine does once the forge has the working tree, or why that is unknown.
+func (p *program) foreseen(ctx context.Context, l *instance, from origin) (effects []ui.Consequence, unknown string) {
 	if runs := l.ws.Record.Type; runs != "" && runs != l.core.Definition.Type {
 		return nil, "the engine is replaced"
 	}
-	p.ui.Println("reading what the engine has from the forge")
 	has, err := l.gitea.Estate(ctx)
 	switch {
 	case err != nil:
 		return nil, err.Error()
 	case has == nil:
-		return nil, "the forge has no commits yet"
+		return nil, "" // nor has the engine
 	}
 	before := l.ws.Having(has, func(dir string) (fs.FS, error) {
 		for _, r := range l.core.Estate.Repositories {
@@ -130,4 +126,19 @@ func (p *program) foreseen(ctx context.Context, l *instance, from origin, differ
 		return nil, err.Error()
 	}
 	return res.Effects, ""
+}
+
+// deletes returns what the engine deletes, with contents that are not in Git, once the forge has the working tree, or why that is unknown. A replaced engine leaves all
+// that it has applied.
+func (p *program) deletes(ctx context.Context, l *instance, o upOptions) (loses []string, unknown string) {
+	if o.run.Switch {
+		return nil, ""
+	}
+	effects, unknown := p.foreseen(ctx, l, o.origin)
+	for _, e := range effects {
+		if e.Action == string(consequence.Unknown) && unknown == "" {
+			unknown = e.Application + " in " + e.Cluster + ": " + e.Reason
+		}
+	}
+	return ui.Deleted(effects), unknown
 }

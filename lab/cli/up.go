@@ -39,6 +39,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.StringFlag{Name: "from", Usage: "restore the `SNAPSHOT` of a lab that is down, instead of starting from scratch"},
 			&cli.StringFlag{Name: "save", Usage: "first save the running lab as `SNAPSHOT`, which lab snapshot restore goes back to"},
 			&cli.BoolFlag{Name: loseFlag.Name, Usage: "with --from, " + loseFlag.Usage},
+			&cli.BoolFlag{Name: "lose-data", Usage: "let the engine delete namespaces, volumes and definitions that leave the estate, with their contents"},
 			&cli.BoolFlag{Name: "trust", Usage: "trust the estate with all access outside of the lab that it needs, without asking"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
@@ -49,6 +50,7 @@ func (p *program) upCommand() *cli.Command {
 				lose: p.consent(c, ws, "lab up --from "+lab.Quote(c.String("from"))),
 				save: c.String("save"), saves: c.IsSet("save"), began: c.IsSet("from"), run: up.Options{
 					From: c.String("from"), Switch: c.Bool("switch-engine"), Others: c.IsSet("only"), Prune: c.Bool("prune"), Recreate: c.StringSlice("recreate"), Timeout: c.Duration("timeout"),
+					Deleting: up.Deleting{Given: c.Bool("lose-data")},
 				},
 			})
 		}),
@@ -169,6 +171,8 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 	if err := l.renew(); err != nil {
 		return err
 	}
+	o.run.Deleting.By = ws.OnEstate("lab up --lose-data")
+	o.run.Deleting.Foresee = func(ctx context.Context) ([]string, string) { return p.deletes(ctx, l, o) }
 	return p.converge(ctx, l, o.run, began)
 }
 
@@ -242,6 +246,9 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 		p.ui.Println(line)
 	}
 	asks := ui.Asks{Untrusted: things(lacking), Open: with.open}
-	asks.Effects, asks.EffectsUnknown = p.foreseen(ctx, l, o.origin, seen.Forge.Answers && len(seen.Estate) > 0)
+	if seen.Forge.Answers && len(seen.Estate) > 0 {
+		p.ui.Println("reading what the engine has from the forge")
+		asks.Effects, asks.EffectsUnknown = p.foreseen(ctx, l, o.origin)
+	}
 	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), asks)
 }

@@ -143,7 +143,7 @@ func foreseen(t *testing.T, l *testLab) {
 		l.remove("addons/things")
 		l.write("clusters/dev/cluster.yaml", before)
 		l.must("generate")
-		l.must("up")
+		l.must("up", "--lose-data")
 	}()
 	keep := func() {
 		t.Helper()
@@ -175,6 +175,12 @@ func foreseen(t *testing.T, l *testLab) {
 		args := []string{"up"}
 		if fails {
 			args = append(args, "--timeout", "20s")
+		}
+		if slices.ContainsFunc(plan.Effects, func(e ui.Consequence) bool { return e.Loses != "" && (e.Action == "delete" || e.Action == "recreate") }) {
+			if out := l.run("up"); out.code != int(lab.ExitInvalid) || !strings.Contains(out.stderr, "lab up --lose-data") || !maps.Equal(was, l.fates(t)) {
+				t.Errorf("%s: lab up without consent: exit %d\n%s", c.name, out.code, out.stderr)
+			}
+			args = append(args, "--lose-data")
 		}
 		if out := l.run(args...); (out.code != 0) != fails {
 			t.Errorf("%s: lab up: exit %d\n%s", c.name, out.code, out.stderr)

@@ -121,6 +121,17 @@ func ConsequenceLines(effects []Consequence, limit int) []string {
 	return append([]string{strings.Join(summary, ", "), ""}, lines...)
 }
 
+// Deleted returns a line for each object that is deleted with contents that are not in Git.
+func Deleted(effects []Consequence) []string {
+	var lines []string
+	for _, g := range consequenceGroups(effects) {
+		if (g.Action == "delete" || g.Action == "recreate") && g.Loses != "" {
+			lines = append(lines, fmt.Sprintf("%s in %s: %s", strings.Join(g.objects, ", "), strings.Join(g.clusters, ", "), g.Loses))
+		}
+	}
+	return lines
+}
+
 var mildActions = []string{"restart", "rerun", "update", "create"}
 
 // consequenceGroup is effects that are the same in several clusters and, if they are severe, on several objects.

@@ -143,6 +143,11 @@ func (l *Lab) confirm(ctx context.Context, o *Options, seen *Seen, a Audience) (
 			a.Println("kept, though no longer in the estate: " + strings.Join(left, ", ") + "; " + o.PruneBy + " removes")
 		}
 	}
+	if seen.Forge.Answers && len(seen.Estate) > 0 {
+		if err := l.mayDelete(ctx, &o.Deleting, a.Println, a.Ask); err != nil {
+			return nil, err
+		}
+	}
 	for _, what := range losses(steps) {
 		a.Println("losing " + what)
 	}

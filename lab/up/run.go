@@ -28,6 +28,7 @@ type Options struct {
 	Timeout   time.Duration // for addons to converge
 	Preflight string        // result of the machine checks
 	PruneBy   string        // command shown as the way to delete clusters that left the estate
+	Deleting  Deleting
 }
 
 // Plan returns the steps from the observed to the desired state.

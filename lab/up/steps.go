@@ -68,6 +68,9 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 
 // doEstate fills the forge. The working tree is pushed last, so that a killed run is recognized as unfinished.
 func (r *run) doEstate(ctx context.Context, _ lab.Step, p lab.Progress) (apply.Outcome, error) {
+	if err := r.mayDelete(ctx, &r.options.Deleting, p, nil); err != nil { // the forge did not answer before
+		return apply.Outcome{}, err
+	}
 	var charts []lab.Chart
 	for _, n := range r.addonCharts() {
 		chart, err := r.Supply.Chart(ctx, n.chart, n.version, p)

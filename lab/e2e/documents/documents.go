@@ -46,6 +46,7 @@ var Elsewhere = map[string]string{
 	"lab up --adopt":                            "TestFaults/unconfirmed_removals_rejected",
 	"lab up --builtin":                          "TestBuiltinEstate",
 	"lab up --trust":                            "TestExistingCluster",
+	"lab up --lose-data":                        "TestDefaultEstate/as_lab_plan_said",
 	"lab completion":                            "lab/cli: completion.txtar",
 	"lab completion bash|zsh|fish":              "lab/cli: completion.txtar",
 	"lab bundle build":                          "lab/supply: TestSupply",
