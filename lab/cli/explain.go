@@ -19,14 +19,14 @@ import (
 func (p *program) explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "print where the fields of an application's objects come from",
+		Usage:     "print where the fields of an application's objects come from, and why a cluster has it, or not",
 		ArgsUsage: "ADDON [PATH]",
 		Description: "Works without a running lab, like lab render. What decides a field is found by experiment: lab changes one value of the input, renders again, and\n" +
 			"compares. ADDON may also be the name of an application. PATH selects a field with all below it, in all objects or in those of a kind.\n\n" +
-			examples("lab explain podinfo --cluster dev", "lab explain dev-podinfo spec.replicas", "lab explain dev-identity 'ConfigMap data'", "lab explain podinfo --cluster dev -o json"),
+			examples("lab explain podinfo --cluster dev", "lab explain podinfo --cluster hub", "lab explain dev-podinfo spec.replicas", "lab explain dev-identity 'ConfigMap data'", "lab explain podinfo --cluster dev -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag, revFlag,
-			&cli.StringFlag{Name: "cluster", Usage: "`CLUSTER` that has the addon"},
+			&cli.StringFlag{Name: "cluster", Usage: "`CLUSTER` of the addon"},
 		},
 		Action: p.labAction(p.open, argv.Count("an addon or an application, and a path if you like", func(n int) bool { return n == 1 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.explain(c.Context, ws, originOf(c), wanted{name: c.Args().Get(0), path: c.Args().Get(1), cluster: c.String("cluster"), revs: revisionsOf(c)})
@@ -45,17 +45,22 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return err
 	}
-	_, apps, err := p.desired(ctx, ws, from)
+	est, apps, err := p.desired(ctx, ws, from)
 	if err != nil {
 		return err
 	}
 	app, err := w.find(apps)
 	if err != nil {
-		return err
+		return p.explainAbsent(ctx, ws, est, from, w, err)
 	}
 	p.readAt(ws)
 	objects, problems := app.Explain()
 	res := ui.ExplainResult{Lab: ws.Name, Revisions: revisions(ws), Application: app.Name, Cluster: app.Cluster, File: app.At.File, Line: app.At.Line, Problems: ui.RenderProblems(problems)}
+	if w.path == "" {
+		if res.Why, err = p.why(ctx, ws, from, app.Name, app.Cluster); err != nil {
+			return err
+		}
+	}
 	for _, o := range objects {
 		of := ui.ExplainedObject{Kind: strict.Text(o.Node, "kind"), Name: strict.Text(o.Node, "metadata", "name"), Cluster: o.Cluster, Release: o.Part, File: o.File, Line: o.Line}
 		for _, f := range o.Fields {
@@ -78,6 +83,37 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no object of %s has %s", app.Name, w.path), Cure: "lab explain " + app.Name + " prints all fields"}
 	}
 	return p.ui.Explained(res)
+}
+
+// explainAbsent explains why a cluster has no application of an addon that others have, or could have. otherwise is the error if there is none to explain.
+func (p *program) explainAbsent(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, from origin, w wanted, otherwise error) error {
+	if w.cluster == "" {
+		return otherwise
+	}
+	if err := hasCluster(est, w.cluster); err != nil {
+		return err
+	}
+	why, err := p.why(ctx, ws, from, w.name, w.cluster)
+	if err != nil {
+		return err
+	}
+	if len(why) == 0 {
+		return otherwise
+	}
+	p.readAt(ws)
+	return p.ui.Explained(ui.ExplainResult{Lab: ws.Name, Revisions: revisions(ws), Cluster: w.cluster, Absent: w.name, Why: why})
+}
+
+func (p *program) why(ctx context.Context, ws *workspace.Workspace, from origin, name, cluster string) (list ui.List[ui.ExplainedReason], err error) {
+	options, err := p.offline(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := ws.Why(name, cluster, options...)
+	for _, r := range reasons {
+		list = append(list, ui.ExplainedReason{Text: r.Text, File: r.File, Line: r.Line})
+	}
+	return list, err
 }
 
 // find returns the application.

@@ -28,6 +28,12 @@ type App struct {
 	Kept     string // why the engine does not delete it when it is no longer desired; empty if it does
 }
 
+// Reason is why a cluster has an application, or why not.
+type Reason struct {
+	lab.Position
+	Text string
+}
+
 // Part is a source of an Application, a Kustomization without its HelmReleases, or one of these.
 type Part struct {
 	Name      string // of a HelmRelease; empty for others

@@ -16,7 +16,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
-	"homelab/lab/bridge"
 	"homelab/lab/desired"
 	"homelab/lab/finding"
 	"homelab/lab/flux"
@@ -114,9 +113,7 @@ func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 	if !ok || o.Label == "" && o.Annotation == "" {
 		return lab.Position{}
 	}
-	def, _ := l.estate.Environment(lab.DefaultEnvironment)
-	env, _ := l.estate.Environment(c.Environment)
-	reg := bridge.Build(l.estate.Name, env, def, c, l.inputs())
+	reg := l.registered(c)
 	if o.Label != "" {
 		return reg.Labels[o.Label].At
 	}

@@ -76,6 +76,10 @@ func contract() map[string]any {
 		},
 		"explain": ExplainResult{
 			Lab: "homelab", Application: "dev-podinfo", Cluster: "dev", File: "addons/podinfo/applicationset.yaml", Line: 31,
+			Why: []ExplainedReason{
+				{Text: "ApplicationSet podinfo selects clusters with enable_podinfo in (true)", File: "addons/podinfo/applicationset.yaml", Line: 16},
+				{Text: "dev has enable_podinfo=true", File: "clusters/dev/cluster.yaml", Line: 8},
+			},
 			Objects: []ExplainedObject{{
 				Kind: "Deployment", Name: "podinfo", Cluster: "dev", File: "podinfo-6.9.2/templates/deployment.yaml", Line: 1,
 				Fields: []ExplainedField{

@@ -10,13 +10,22 @@ import (
 // ExplainResult is `lab explain -o json`.
 type ExplainResult struct {
 	Lab         string                `json:"lab"`
-	Application string                `json:"application"`
+	Application string                `json:"application"` // empty if the cluster does not have it
+	Absent      string                `json:"absent"`      // addon or application that the cluster does not have; empty if it has it
 	Cluster     string                `json:"cluster"`
+	Why         List[ExplainedReason] `json:"why"` // the cluster has it, or not; empty with PATH
 	File        string                `json:"file"`
 	Line        int                   `json:"line"`
 	Objects     List[ExplainedObject] `json:"objects"`
 	Problems    List[RenderProblem]   `json:"problems"`  // why something is not explained
 	Revisions   List[ReadRevision]    `json:"revisions"` // what was read with --rev; empty without
+}
+
+// ExplainedReason is why a cluster has an application, or why not.
+type ExplainedReason struct {
+	Text string `json:"text"`
+	File string `json:"file"`
+	Line int    `json:"line"` // 0 for the whole file
 }
 
 // ExplainedObject is an object in ExplainResult.
@@ -63,7 +72,16 @@ func (u *UI) Explained(res ExplainResult) error {
 	if u.opts.JSON {
 		return u.JSON(res)
 	}
-	u.Print(fmt.Sprintf("%s   %s", res.Application, lab.Position{File: res.File, Line: res.Line}))
+	if res.Absent != "" {
+		u.Print(fmt.Sprintf("%s does not have %s", res.Cluster, res.Absent))
+	} else {
+		u.Print(fmt.Sprintf("%s   %s", res.Application, lab.Position{File: res.File, Line: res.Line}))
+	}
+	why := Table{}
+	for _, r := range res.Why {
+		why.Rows = append(why.Rows, []string{"  " + r.Text, lab.Position{File: r.File, Line: r.Line}.String()})
+	}
+	u.Table(why)
 	for _, o := range res.Objects {
 		u.Print("")
 		u.Print(fmt.Sprintf("%s %s   %s", o.Kind, o.Name, lab.Position{File: o.File, Line: o.Line}))

@@ -250,6 +250,15 @@ func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.Ap
 	return est, apps, nil
 }
 
+// Why is estate.Why.
+func (w *Workspace) Why(addon, cluster string, options ...estate.Option) ([]desired.Reason, error) {
+	options, err := w.fresh(options)
+	if err != nil {
+		return nil, err
+	}
+	return estate.Why(w.Estate.FS, w.Estate.Dir, w.Name, addon, cluster, options...)
+}
+
 // Inspect is estate.Inspect.
 func (w *Workspace) Inspect(options ...estate.Option) (*lab.Estate, []desired.App, lab.Problems, error) {
 	options, err := w.fresh(options)
