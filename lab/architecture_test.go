@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"render"},
 	{"needs", "provenance"},
 	{"desired", "fluxset"},
-	{"consequence", "diff", "estate", "plan", "apply", "promote"},
+	{"consequence", "diff", "dryrun", "estate", "plan", "apply", "promote"},
 	{"draft", "lint", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
 	{"cli"},

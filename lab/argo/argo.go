@@ -20,7 +20,14 @@ const (
 	HookDeletePolicy = Prefix + "hook-delete-policy"
 
 	IgnoreHealth = Prefix + "ignore-healthcheck"
+
+	// annotations of what it has applied
+	TrackingID     = Prefix + "tracking-id"
+	InstallationID = Prefix + "installation-id"
 )
+
+// Manager is its field manager when it applies on the server's side.
+const Manager = "argocd-controller"
 
 // WriteBackMethod is the annotation of an Application that says how Argo CD Image Updater keeps what it finds.
 // https://argocd-image-updater.readthedocs.io/en/stable/basics/update-methods/

@@ -14,6 +14,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/desired"
 	"homelab/lab/diff"
+	"homelab/lab/dryrun"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -21,15 +22,17 @@ import (
 func (p *program) diffCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "compare what the engine will have: two revisions, or two environments",
+		Usage:     "compare what the engine will have: two revisions, two environments, or with what runs",
 		ArgsUsage: "[ENV ENV]",
 		Description: "Works without a running lab, an engine and network, like lab render. --rev REV compares a revision with the working tree, and --rev A..B what B\n" +
 			"has changed since it left A, as a reviewer sees it: from their merge base to B; A...B is the same. Two environments are compared addon by addon, by one\n" +
 			"cluster of each. Changes that several clusters have in common are printed once.\n\n" +
-			examples("lab diff --rev HEAD", "lab diff --rev main..feature --check", "lab diff dev prod --addon podinfo", "lab diff --rev main --markdown", "lab diff --rev main --html diff.html", "lab diff --rev HEAD -o json"),
+			"--live compares what runs in the lab's clusters with the working tree, or with --rev REV: their API servers say what applying would change, by dry runs.\n\n" +
+			examples("lab diff --rev HEAD", "lab diff --live", "lab diff --rev main..feature --check", "lab diff dev prod --addon podinfo", "lab diff --rev main --markdown", "lab diff --rev main --html diff.html", "lab diff --rev HEAD -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag,
 			&cli.StringSliceFlag{Name: "rev", Usage: "compare `REV` with the working tree, or A..B; FOLDER=REV for a mounted repository"},
+			&cli.BoolFlag{Name: "live", Usage: "compare what runs with the working tree, or with --rev REV"},
 			&cli.StringFlag{Name: "cluster", Usage: "only applications of `CLUSTER`"},
 			&cli.StringFlag{Name: "addon", Usage: "only applications of `ADDON`"},
 			&cli.BoolFlag{Name: "all", Usage: "print everything, however long"},
@@ -39,7 +42,7 @@ func (p *program) diffCommand() *cli.Command {
 		},
 		Action: p.labAction(p.open, argv.Count("two environments, or none with --rev", func(n int) bool { return n == 0 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.diff(c.Context, ws, diffOptions{
-				origin: originOf(c), environments: c.Args().Slice(), revs: c.StringSlice("rev"), cluster: c.String("cluster"), addon: c.String("addon"),
+				origin: originOf(c), environments: c.Args().Slice(), revs: c.StringSlice("rev"), cluster: c.String("cluster"), addon: c.String("addon"), live: c.Bool("live"),
 				all: c.Bool("all"), markdown: c.Bool("markdown"), html: c.String("html"), check: c.Bool("check"),
 			})
 		}),
@@ -52,6 +55,7 @@ type diffOptions struct {
 	environments   []string
 	revs           []string
 	cluster, addon string
+	live           bool
 	all, markdown  bool
 	html           string
 	check          bool
@@ -98,6 +102,9 @@ func (o diffOptions) command() string {
 	for _, env := range o.environments {
 		words = append(words, lab.Quote(env))
 	}
+	if o.live {
+		words = append(words, "--live")
+	}
 	for _, rev := range o.revs {
 		add("--rev", rev)
 	}
@@ -108,6 +115,9 @@ func (o diffOptions) command() string {
 }
 
 func (p *program) compare(ctx context.Context, ws *workspace.Workspace, o diffOptions) (ui.DiffResult, error) {
+	if o.live {
+		return p.compareLive(ctx, ws, o)
+	}
 	if len(o.environments) == 0 {
 		return p.compareRevisions(ctx, ws, o)
 	}
@@ -143,7 +153,7 @@ func (p *program) compare(ctx context.Context, ws *workspace.Workspace, o diffOp
 
 func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace, o diffOptions) (res ui.DiffResult, err error) {
 	if len(o.revs) == 0 {
-		return res, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "nothing to compare with", Cure: "lab diff --rev HEAD compares with the last commit, lab diff dev prod two environments"}
+		return res, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "nothing to compare with", Cure: "lab diff --rev HEAD compares with the last commit, lab diff dev prod two environments, lab diff --live what runs"}
 	}
 	before, after, err := ws.Between(ctx, o.revs...)
 	if err != nil {
@@ -174,6 +184,62 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 		if !slices.Contains(est.UnknownSets, set) {
 			res.Problems = append(res.Problems, unknownSet(set)...)
 		}
+	}
+	return res, nil
+}
+
+// compareLive compares what runs with what the engine will have.
+func (p *program) compareLive(ctx context.Context, ws *workspace.Workspace, o diffOptions) (res ui.DiffResult, err error) {
+	if len(o.environments) > 0 {
+		return res, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--live and environments exclude one another", Cure: "use one of them"}
+	}
+	if err := ws.HasLab(); err != nil {
+		return res, err
+	}
+	if ws, err = p.at(ctx, ws, o.revs); err != nil {
+		return res, err
+	}
+	est, apps, err := p.desired(ctx, ws, o.origin)
+	if err != nil {
+		return res, err
+	}
+	if apps, err = o.choose(apps, est); err != nil {
+		return res, err
+	}
+	l, err := assemble(ws, parts{estate: est})
+	if err != nil {
+		return res, err
+	}
+	hub := est.Hub()
+	clusters := dryrun.Clusters{
+		Connect: func(name string) (*dryrun.Cluster, error) {
+			cfg, err := l.core.Clusters.RESTConfig(name)
+			if err != nil {
+				return nil, err
+			}
+			return dryrun.Connect(cfg)
+		},
+		Home: func(a desired.App) string {
+			if hub.Engine.Everywhere() {
+				return a.Cluster
+			}
+			return hub.Name
+		},
+	}
+	var is, would []desired.App
+	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
+		progress("asking what applying would change")
+		is, would, err = clusters.Compare(ctx, apps, func(app string) { progress("asking what applying would change, last: " + app) })
+		return err
+	})
+	if err != nil {
+		return res, err
+	}
+	res = compared(ws, est, diff.Compare(is, would, nil))
+	res.Before, res.After = "what runs", "the working tree"
+	if read := ws.Revisions(); len(read) > 0 {
+		res.After = titleOf(read, nil)
+		res.Read.After = revisions(ws)
 	}
 	return res, nil
 }

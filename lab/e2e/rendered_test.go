@@ -82,6 +82,31 @@ func asRendered(t *testing.T, l *testLab) {
 	t.Logf("%d of %d objects equal what %s runs", equal, all, res.Engine)
 }
 
+// liveCompared requires that `lab diff --live` finds nothing, and then a change of the estate that is not pushed.
+func liveCompared(t *testing.T, l *testLab) {
+	asRendered(t, l)
+	l.must("diff", "--live", "--check")
+	const values = "environments/dev/addons/podinfo/values.yaml"
+	before := l.read(values)
+	defer func() {
+		l.write(values, before)
+		l.must("generate") // for Flux
+	}()
+	l.write(values, before+"replicaCount: 3\n")
+	l.must("generate")
+	out := l.run("diff", "--live", "--addon", "podinfo", "-o", "json", "--check")
+	var res ui.DiffResult
+	if err := json.Unmarshal([]byte(out.stdout), &res); err != nil || out.code != int(lab.ExitUnmet) {
+		t.Fatalf("lab diff --live: exit %d, %v\n%s", out.code, err, out.stderr)
+	}
+	found := slices.ContainsFunc(res.Changes, func(c ui.DiffChange) bool {
+		return c.Kind == "Deployment" && c.Cluster == "dev" && len(c.Fields) == 1 && c.Fields[0].Path == "spec.replicas" && c.Fields[0].After == "3"
+	})
+	if !found || res.Applications == 0 || len(res.Unknown) > 0 {
+		t.Errorf("the change is not found alone: %s", out.stdout)
+	}
+}
+
 func idOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s %s/%s", o.GroupVersionKind().Group, o.GetKind(), o.GetNamespace(), o.GetName())
 }

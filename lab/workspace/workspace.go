@@ -144,17 +144,25 @@ func Existing(o Options) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.HasLab(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// HasLab returns an error if there is no lab.
+func (w *Workspace) HasLab() error {
 	if w.garbled != nil {
-		return nil, w.garbled
+		return w.garbled
 	}
 	if w.Dir.Exists() {
-		return w, nil
+		return nil
 	}
 	e := &lab.Error{Exit: lab.ExitFailed, Code: "no_lab", Message: fmt.Sprintf("no lab %q", w.Name), Cure: "lab up creates it"}
 	if others, err := state.List(); err == nil && len(others) > 0 {
 		e.Cure += "; there are: " + strings.Join(others, ", ") + " (--name)"
 	}
-	return nil, e
+	return e
 }
 
 // Sibling returns a lab of the same estate, under its name with a suffix.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"homelab/lab"
+	"homelab/lab/argo"
 	"homelab/lab/engine"
 	"homelab/lab/engine/helm"
 )
@@ -178,7 +179,7 @@ func (a application) containsApps() bool {
 
 // generated reports whether the Application was created by an ApplicationSet or another Application.
 func (a application) generated() bool {
-	if a.Metadata.Annotations["argocd.argoproj.io/tracking-id"] != "" || a.Metadata.Labels["app.kubernetes.io/instance"] != "" {
+	if a.Metadata.Annotations[argo.TrackingID] != "" || a.Metadata.Labels["app.kubernetes.io/instance"] != "" {
 		return true
 	}
 	return slices.ContainsFunc(a.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ApplicationSet" })
