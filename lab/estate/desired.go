@@ -324,11 +324,12 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 	})
 	m.at = func(path []string) []lab.Position {
 		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
-		if i < 0 || len(path) < 3 {
+		if i < 0 {
 			return nil
 		}
-		return positions(strict.Get(app.Objects[i].Node, "spec", "values"), app.Objects[i].File, path[2:])
+		return positions(app.Objects[i].Node, app.Objects[i].File, path)
 	}
+	m.values = sync.OnceValue(func() []valuesFile { return valueFiles(app, r) })
 	return m
 }
 
@@ -338,7 +339,10 @@ type made struct {
 	name func(tree, file string) string     // of a file, for users
 	at   func(path []string) []lab.Position // of a field of Source.Source
 	as   *fluxset.Release                   // how Flux renders it; nil for Argo CD
-	err  error                              // why it cannot be rendered
+
+	values func() []valuesFile // of as.From, those that are files
+
+	err error // why it cannot be rendered
 
 	manifest string // digest of the chart's in a registry
 
@@ -417,10 +421,10 @@ func (m made) subject() (provenance.Subject, error) {
 	}
 	options[ofDestination] = map[string]any{"namespace": m.Namespace}
 	if m.as != nil {
-		options = map[string]any{"helm": map[string]any{"valuesObject": m.as.Values}}
+		return m.releaseSubject(), nil
 	}
 	return provenance.Subject{
-		Options: options, Layers: m.Source.Layers(), Name: m.name, At: m.at,
+		Options: options, Layers: m.Source.Layers(), ValuesAt: "helm.valuesObject.", Name: m.name, At: m.at,
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
 			s := m.Source
 			s.FS = open("", s.FS)
@@ -441,13 +445,7 @@ func (m made) subject() (provenance.Subject, error) {
 					return nil
 				}
 			}
-			if helm, _ := options["helm"].(map[string]any); m.as != nil && helm != nil {
-				m, r := m, *m.as
-				r.Values, _ = helm["valuesObject"].(map[string]any)
-				m.as = &r
-				return m.render(s)
-			}
-			if options != nil && m.as == nil {
+			if options != nil {
 				text, err := json.Marshal(options)
 				if err != nil {
 					return nil, err

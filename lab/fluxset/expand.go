@@ -372,7 +372,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			app.Releases = append(app.Releases, x.release(o))
 			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
 			x.assign(app)
-			x.valuesFrom(app, o)
+			x.readValues(app, o)
 			x.account(app, o)
 			if app.mounted {
 				x.leaveOutRemote(app, o.Node)

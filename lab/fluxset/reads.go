@@ -178,8 +178,8 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 	return vars
 }
 
-// valuesFrom records the ConfigMaps and Secrets that a release reads.
-func (x *expander) valuesFrom(app *Application, o render.Document) {
+// readValues records the ConfigMaps and Secrets that a release reads.
+func (x *expander) readValues(app *Application, o render.Document) {
 	for _, ref := range strict.List(o.Node, "spec", "valuesFrom") {
 		at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
 		r := x.lookUp(Read{

@@ -39,6 +39,8 @@ type Release struct {
 	Artifact        bool           // Folder is of an ExternalArtifact
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
+	From            []ValuesFrom   `json:"-"` // merged in Values
+	Inline          map[string]any `json:"-"` // likewise
 	Defaults        map[string]any // in place of those of a chart in Git; nil for the chart's own
 
 	object helmv2.HelmRelease
@@ -99,9 +101,12 @@ func (x *expander) release(o render.Document) Release {
 		}
 	}
 	r.revised = strict.Text(chart, "reconcileStrategy") == sourcev1.ReconcileStrategyRevision
-	if values, err := x.values(r.object); err == nil {
-		r.Values = values
-	} else if !errors.Is(err, errUnknown) {
+	from, err := x.valuesFrom(r.object)
+	if err == nil {
+		r.From, r.Inline = from, r.object.GetValues()
+		r.Values, err = Values(from, r.Inline)
+	}
+	if err != nil && !errors.Is(err, errUnknown) {
 		r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s: %v", r.Name, err))
 	}
 	if files := strict.List(chart, "valuesFiles"); len(files) > 0 && kind == sourcev1.HelmRepositoryKind {

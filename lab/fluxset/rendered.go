@@ -235,10 +235,16 @@ func shortName(name string) string {
 // errUnknown means that data is not known.
 var errUnknown = errors.New("unknown")
 
-// values returns the values of a release, in the order of Flux: spec.valuesFrom, then spec.values. The error is errUnknown, or why Flux cannot merge them.
-func (x *expander) values(o helmv2.HelmRelease) (map[string]any, error) {
-	values := map[string]any{}
-	inline := o.GetValues()
+// ValuesFrom is an entry of a release's spec.valuesFrom.
+type ValuesFrom struct {
+	What       string // "default.yaml of ConfigMap web-values"
+	Text       string
+	TargetPath string // for a single value; empty for a document
+	Literal    bool
+}
+
+// valuesFrom returns what a release reads. The error is errUnknown, or why Flux cannot read it.
+func (x *expander) valuesFrom(o helmv2.HelmRelease) (list []ValuesFrom, err error) {
 	for _, ref := range o.Spec.ValuesFrom {
 		data := x.dataOf(Read{Kind: ref.Kind, Namespace: o.Namespace, Name: ref.Name})
 		text, has := data[ref.GetValuesKey()]
@@ -250,17 +256,27 @@ func (x *expander) values(o helmv2.HelmRelease) (map[string]any, error) {
 		case !has:
 			return nil, fmt.Errorf("%s %s has no key %s", ref.Kind, ref.Name, ref.GetValuesKey())
 		}
-		if ref.TargetPath == "" {
+		list = append(list, ValuesFrom{What: fmt.Sprintf("%s of %s %s", ref.GetValuesKey(), ref.Kind, ref.Name), Text: text, TargetPath: ref.TargetPath, Literal: ref.Literal})
+	}
+	return list, nil
+}
+
+// Values returns the values of a release, in the order of Flux: spec.valuesFrom, then spec.values. The error is why Flux cannot merge them.
+func Values(from []ValuesFrom, inline map[string]any) (map[string]any, error) {
+	values := map[string]any{}
+	for _, f := range from {
+		if f.TargetPath == "" {
 			var layer map[string]any
-			if err := sigsyaml.Unmarshal([]byte(text), &layer); err != nil {
-				return nil, fmt.Errorf("%s of %s %s: %w", ref.GetValuesKey(), ref.Kind, ref.Name, err)
+			if err := sigsyaml.Unmarshal([]byte(f.Text), &layer); err != nil {
+				return nil, fmt.Errorf("%s: %w", f.What, err)
 			}
 			render.Merge(values, layer)
 			continue
 		}
 		render.Merge(values, runtime.DeepCopyJSON(inline))
-		if err := setPath(values, ref.TargetPath, text, ref.Literal); err != nil {
-			return nil, fmt.Errorf("targetPath %s of %s %s: %w", ref.TargetPath, ref.Kind, ref.Name, err)
+		if err := setPath(values, f.TargetPath, f.Text, f.Literal); err != nil {
+			of, where, _ := strings.Cut(f.What, " of ")
+			return nil, fmt.Errorf("targetPath %s of %s: %w", f.TargetPath, cmp.Or(where, of), err)
 		}
 	}
 	render.Merge(values, inline)

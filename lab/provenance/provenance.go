@@ -24,8 +24,9 @@ type Subject struct {
 	// Render renders with other options, nil for its own. open replaces each tree of files, unless it is nil; the tree of the subject itself is "".
 	Render func(options map[string]any, open func(tree string, files fs.FS) fs.FS) ([]render.Document, error)
 
-	// Layers are files of which the last one with a path wins.
-	Layers []render.Layer
+	// Layers are files of which the last one with a path wins, but for the values of the options under ValuesAt.
+	Layers   []render.Layer
+	ValuesAt string // "helm.valuesObject."
 
 	// Name returns the name of a file for users, and At the position of an option, and of what set it.
 	Name func(tree, file string) string
@@ -228,7 +229,7 @@ func (t *tracer) value(in input) Value {
 	at := in.Path
 	if in.option != nil {
 		var isValue bool
-		if at, isValue = strings.CutPrefix(in.Path, inValues); !isValue {
+		if at, isValue = strings.CutPrefix(in.Path, t.ValuesAt); !isValue || t.ValuesAt == "" {
 			return v
 		}
 	} else if layer = slices.Index(t.Layers, render.Layer{Ref: in.tree, File: in.file}); layer < 0 {
@@ -243,9 +244,6 @@ func (t *tracer) value(in input) Value {
 	}
 	return v
 }
-
-// inValues begins the path of an option that is a value of a chart.
-const inValues = "helm.valuesObject."
 
 // rename changes a value that cannot be changed alone together with all that are equal, such as the name of an object that others refer to. That says
 // where it comes from only for the field that is written in the same place.
