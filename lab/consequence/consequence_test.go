@@ -32,7 +32,7 @@ func state(t *testing.T, engine lab.EngineType, files []txtar.File, side string)
 		}
 		app, known := apps[name]
 		if !known {
-			app = &desired.App{Application: lab.Application{Name: name, Cluster: cluster}, At: lab.Position{File: "sets.yaml"}}
+			app = &desired.App{Application: lab.Application{Name: name, Cluster: cluster}, Engine: engine, At: lab.Position{File: "sets.yaml"}}
 			apps[name] = app
 			order = append(order, name)
 		}

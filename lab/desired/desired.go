@@ -20,6 +20,7 @@ import (
 // App is an Application of Argo CD, or a Kustomization of Flux with its HelmReleases.
 type App struct {
 	lab.Application
+	Engine   lab.EngineType
 	At       lab.Position
 	Manifest any // as JSON encodes it; nil if it has none
 	Parts    []Part
@@ -108,7 +109,7 @@ func (a App) Rendered() ([]Object, []Failed) {
 					continue
 				}
 				o := Object{Document: render.Document{Node: n, File: d.File}, Part: p.Name, Source: i, Cluster: p.Cluster}
-				o.Hook = cmp.Or(strict.Text(n, "metadata", "annotations", argo.Hook), strict.Text(n, "metadata", "annotations", "helm.sh/hook"))
+				o.Hook = a.hook(p, n)
 				o.Wave, _ = strconv.Atoi(strict.Text(n, "metadata", "annotations", argo.SyncWave)) // Argo CD takes what is no number for 0
 				made = append(made, o)
 			}
@@ -176,6 +177,18 @@ func (a App) problemAt(err error) lab.Problem {
 	}
 	problem.Line = max(problem.Line, 1)
 	return problem
+}
+
+// hook returns what makes an object a hook: for Flux, only Helm's annotation in releases.
+func (a App) hook(p Part, n *yaml.Node) string {
+	helm := strict.Text(n, "metadata", "annotations", "helm.sh/hook")
+	switch {
+	case a.Engine != lab.EngineFlux:
+		return cmp.Or(strict.Text(n, "metadata", "annotations", argo.Hook), helm)
+	case p.Name == "":
+		return ""
+	}
+	return helm
 }
 
 // place sets the namespace of objects without one, unless their kind is known to be of the cluster, and removes that of others, as Argo CD does in

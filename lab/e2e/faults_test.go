@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"homelab/lab"
 	"homelab/lab/ui"
 )
@@ -350,8 +353,16 @@ func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 
 	l.remove("clusters/dev")
 	generate()
+	stays := func(e ui.Consequence) bool { return e.Cluster == "dev" && e.Object == "" && e.Action == "stay" }
+	if dry := decode[ui.PlanResult](l, "up", "--dry-run"); !slices.ContainsFunc(dry.Effects, stays) || slices.ContainsFunc(dry.Effects, func(e ui.Consequence) bool { return e.Cluster == "dev" && !stays(e) }) {
+		t.Errorf("lab up --dry-run without dev: %+v", dry.Effects)
+	}
+	runs := l.workloads("dev")
 	only(t, decode[ui.UpResult](l, "up"), "estate", "addons")
 	l.checkCanaries(canaries, "hub", "dev")
+	if d := cmp.Diff(runs, l.workloads("dev")); d != "" || len(runs) == 0 {
+		t.Errorf("lab up --dry-run said that dev stays as it is: %s", d)
+	}
 	restore()
 
 	elsewhere := l.estate
@@ -377,4 +388,18 @@ func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 	if out := docker(t, "ps", "--all", "--quiet", "--filter", "name="+l.node("dev")); out != "" {
 		t.Error("--prune kept the node")
 	}
+}
+
+// workloads returns the uids of a cluster's Deployments, by name.
+func (l *testLab) workloads(cluster string) map[string]string {
+	l.t.Helper()
+	list, err := l.kube(cluster).AppsV1().Deployments("").List(l.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	of := map[string]string{}
+	for _, d := range list.Items {
+		of[d.Namespace+"/"+d.Name] = string(d.UID)
+	}
+	return of
 }

@@ -47,6 +47,15 @@ spec:
   selector: {matchLabels: {app: idle}}
   template: {metadata: {labels: {app: idle}}, spec: {containers: [{name: idle, image: idle}]}}
 ---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: before, namespace: things, annotations: {argocd.argoproj.io/hook: PreSync}}
+data: {v: "1"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: moved, namespace: things}
+---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: toys.things.example.com}
@@ -88,7 +97,10 @@ type change struct {
 	either bool             // an object that moves may be deleted or not, as the order decides
 }
 
-const thingsFile = "addons/things/flux/things.yaml"
+const (
+	thingsFile = "addons/things/flux/things.yaml"
+	movedFile  = "addons/things-moved/flux/moved.yaml"
+)
 
 // cut removes the document with a line from the manifests.
 func (l *testLab) cut(line string) {
@@ -116,14 +128,28 @@ var changes = []change{
 	{name: "definition", edit: func(l *testLab) { l.cut("kind: CustomResourceDefinition") }},
 	{name: "namespace", edit: func(l *testLab) { l.cut("name: things-more") }},
 	{name: "renamed", engine: lab.EngineArgoCD, either: true, edit: func(l *testLab) { l.edit("addons/things/applicationset.yaml", "{{.name}}-things", "{{.name}}-stuff") }},
+	{name: "hook alone", engine: lab.EngineArgoCD, edit: func(l *testLab) { l.edit(thingsFile, "PreSync}}\ndata: {v: \"1\"}", "PreSync}}\ndata: {v: \"2\"}") }},
+	{name: "moved to another set", engine: lab.EngineArgoCD, either: true, edit: func(l *testLab) {
+		l.edit("addons/things/applicationset.yaml", "metadata: {name: things, namespace: argocd}", "metadata: {name: stuff, namespace: argocd}")
+	}},
+	{name: "pin", engine: lab.EngineArgoCD, edit: func(l *testLab) { l.edit("addons/podinfo/applicationset.yaml", "6.9.2", "6.7.0") }},
 	{name: "disabled", edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: true", "things: false") }},
 	{name: "enabled", edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: false", "things: true") }},
+	{name: "moved to another application", either: true, edit: func(l *testLab) {
+		l.cut("name: moved")
+		if l.engine() == lab.EngineArgoCD {
+			l.write("addons/things-moved/applicationset.yaml", strings.NewReplacer("enable_things", "enable_things_moved", "things, namespace: argocd", "things-moved, namespace: argocd",
+				"{{.name}}-things", "{{.name}}-things-moved", "addon: things", "addon: things-moved", "addons/things/flux", "addons/things-moved/flux").Replace(thingsSet))
+		}
+		l.write(movedFile, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: things}\n")
+		l.edit("clusters/dev/cluster.yaml", "things: true", "things: true, things-moved: true")
+	}},
 	{name: "disabled, preserving", engine: lab.EngineArgoCD, edit: func(l *testLab) { l.edit("clusters/dev/cluster.yaml", "things: true", "things: false") }},
 }
 
 // foreseen makes changes one after another, and compares what lab plan said of each object with what became of it, by its uid.
 func foreseen(t *testing.T, l *testLab) {
-	engine, before := l.engine(), l.read("clusters/dev/cluster.yaml")
+	engine, before, podinfo := l.engine(), l.read("clusters/dev/cluster.yaml"), l.read("addons/podinfo/applicationset.yaml")
 	l.write(thingsFile, things)
 	if engine == lab.EngineArgoCD {
 		l.write("addons/things/applicationset.yaml", thingsSet)
@@ -141,7 +167,9 @@ func foreseen(t *testing.T, l *testLab) {
 	defer func() {
 		l.remove(".git")
 		l.remove("addons/things")
+		l.remove("addons/things-moved")
 		l.write("clusters/dev/cluster.yaml", before)
+		l.write("addons/podinfo/applicationset.yaml", podinfo)
 		l.must("generate")
 		l.must("up", "--lose-data")
 	}()
@@ -209,6 +237,8 @@ func foreseen(t *testing.T, l *testLab) {
 				ok = seen == "" || want != "" && seen == "changed"
 			case "recreate":
 				ok = seen == want || c.either
+			case "rerun":
+				ok = seen == "recreate"
 			}
 			if !ok {
 				t.Errorf("%s: %s: lab plan said %q, it was %q", c.name, key, want, seen)
@@ -281,7 +311,7 @@ func (l *testLab) fates(t *testing.T) map[string]fate {
 			for i := range list.Items {
 				o := &list.Items[i]
 				at := o.GetNamespace()
-				if at != "things" && !strings.HasPrefix(o.GetName(), "things") && !strings.HasSuffix(o.GetName(), ".things.example.com") || o.GetDeletionTimestamp() != nil {
+				if at != "things" && at != "podinfo" && !strings.HasPrefix(o.GetName(), "things") && !strings.HasSuffix(o.GetName(), ".things.example.com") || o.GetDeletionTimestamp() != nil {
 					continue
 				}
 				id := o.GetName()

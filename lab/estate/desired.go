@@ -75,7 +75,7 @@ func (l *loader) want(g *lab.Generated, app *appset.Template, at func(source int
 		Kind       string `json:"kind"`
 		appset.Template
 	}{argo.Group + "v1alpha1", "Application", of}
-	want := desired.App{Application: g.Application, At: g.At, Manifest: manifest, Last: true}
+	want := desired.App{Application: g.Application, Engine: lab.EngineArgoCD, At: g.At, Manifest: manifest, Last: true}
 	c, _ := l.estate.Cluster(g.Cluster)
 	for i, source := range app.Spec.All() {
 		if source.Chart == "" && source.Path == "" {
@@ -213,7 +213,7 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 	if l.estate.Hub().Engine.Everywhere() {
 		home = g.Cluster
 	}
-	want := desired.App{Application: g.Application, At: g.At, Manifest: manifest}
+	want := desired.App{Application: g.Application, Engine: lab.EngineFlux, At: g.At, Manifest: manifest}
 	of := desired.Part{Cluster: cmp.Or(app.Remote, home), Render: func() ([]render.Document, error) {
 		switch {
 		case app.Elsewhere != "":
