@@ -27,6 +27,19 @@ type App struct {
 	Last     bool   // of several objects of a name, the engine applies the last one
 	Set      string // ApplicationSet that generates it; empty for none
 	Kept     string // why the engine does not delete it when it is no longer desired; empty if it does
+
+	Layers func() []Layer // may be nil
+}
+
+// Layer is an entry that names values outside of a chart: a value file, or a ConfigMap or Secret of Flux.
+type Layer struct {
+	At       lab.Position
+	Entry    string // as written, but for templates
+	File     string // as users know it, or a pattern; empty for an object
+	Object   string // KIND NAMESPACE/NAME
+	Key      string // in Object; empty for all
+	Exists   bool
+	Optional bool // the engine leaves it out, if it does not exist
 }
 
 // Reason is why a cluster has an application, or why not.

@@ -77,18 +77,40 @@ func (l *loader) want(g *lab.Generated, app *appset.Template, at func(source int
 	}{argo.Group + "v1alpha1", "Application", of}
 	want := desired.App{Application: g.Application, Engine: lab.EngineArgoCD, At: g.At, Manifest: manifest, Last: true}
 	c, _ := l.estate.Cluster(g.Cluster)
+	var layers []func() []desired.Layer
 	for i, source := range app.Spec.All() {
 		if source.Chart == "" && source.Path == "" {
 			continue
 		}
-		of := func() made {
+		of := sync.OnceValue(func() made {
 			m := l.sourceFor(want.At, app, source, kubeVersion(c))
 			m.at = func(path []string) []lab.Position { return at(i, path) }
 			return m
-		}
+		})
+		layers = append(layers, func() []desired.Layer { return of().layers() })
 		want.Parts = append(want.Parts, part(desired.Part{Cluster: g.Cluster, Namespace: app.Spec.Destination.Namespace}, of))
 	}
+	want.Layers = func() []desired.Layer {
+		var list []desired.Layer
+		for _, of := range layers {
+			list = append(list, of()...)
+		}
+		return list
+	}
 	l.apps = append(l.apps, want)
+}
+
+// layers returns the entries of an Application's value files.
+func (m made) layers() []desired.Layer {
+	var list []desired.Layer
+	for i, e := range m.Entries() {
+		layer := desired.Layer{Entry: m.Helm.ValueFiles[i], File: m.name(e.Ref, e.File), Exists: len(e.Found) > 0, Optional: m.Helm.IgnoreMissingValueFiles}
+		if at := m.at([]string{"helm", "valueFiles", strconv.Itoa(i)}); len(at) > 0 {
+			layer.At = at[0]
+			list = append(list, layer)
+		}
+	}
+	return list
 }
 
 // origins returns the positions of a field of a source, and of what set it.
@@ -136,6 +158,14 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		return s
 	}
 	ref := from(nil).Ref
+	refFile := func(ref, file string) string {
+		for _, s := range app.Spec.All() {
+			if r, _ := l.source(s.RepoURL); s.Ref == ref {
+				return within(r, file)
+			}
+		}
+		return file
+	}
 	refName := func(name string) string {
 		for _, s := range app.Spec.All() {
 			if s.Ref == name {
@@ -151,6 +181,13 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 			s.Path = "."
 			return s
 		})
+		ofChart := m.name
+		m.name = func(tree, file string) string {
+			if tree == "" && ofChart != nil {
+				return ofChart(tree, file)
+			}
+			return refFile(tree, file)
+		}
 		m.digest = l.digests(func(name string) string {
 			if name == "" { // a version of a chart is what it is
 				return strings.Join([]string{"chart", use.Repository, use.Name, use.Version}, " ")
@@ -182,12 +219,7 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		if tree == "" {
 			return within(r, file)
 		}
-		for _, s := range app.Spec.All() {
-			if r, _ := l.source(s.RepoURL); s.Ref == tree {
-				return within(r, file)
-			}
-		}
-		return file
+		return refFile(tree, file)
 	}}
 	m.digest = l.digests(func(name string) string {
 		if name == "" {
@@ -213,7 +245,7 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 	if l.estate.Hub().Engine.Everywhere() {
 		home = g.Cluster
 	}
-	want := desired.App{Application: g.Application, Engine: lab.EngineFlux, At: g.At, Manifest: manifest}
+	want := desired.App{Application: g.Application, Engine: lab.EngineFlux, At: g.At, Manifest: manifest, Layers: func() []desired.Layer { return layersOf(app) }}
 	of := desired.Part{Cluster: cmp.Or(app.Remote, home), Render: func() ([]render.Document, error) {
 		switch {
 		case app.Elsewhere != "":
@@ -236,6 +268,22 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 		))
 	}
 	l.apps = append(l.apps, want)
+}
+
+// layersOf returns the ConfigMaps and Secrets that a Kustomization and its HelmReleases take values from.
+func layersOf(app fluxset.Application) []desired.Layer {
+	var list []desired.Layer
+	for _, r := range app.Reads {
+		layer := desired.Layer{At: r.At, Entry: r.Name, Object: r.Kind + " " + r.Namespace + "/" + r.Name, Exists: r.Known || r.Late != nil, Optional: r.Optional}
+		if r.Cluster != "" || !r.Variables && len(r.Keys) != 1 {
+			continue
+		}
+		if !r.Variables {
+			layer.Key = r.Keys[0].Name
+		}
+		list = append(list, layer)
+	}
+	return list
 }
 
 // kustomization is what a Kustomization is built from: files, its spec, and variables.

@@ -58,6 +58,7 @@ const (
 	BridgeKeyTypo    = "bridge-key-misspelt"
 	RefPathIgnored   = "ref-path-ignored"
 	ValueFileUnread  = "value-file-unread"
+	OptionalMissing  = "optional-missing"
 	ValueUnused      = "value-unused"
 	LeftoverTemplate = "leftover-template"
 	FloatingImage    = "floating-image"
@@ -346,6 +347,12 @@ func Rules() []Rule {
 			ValueFileUnread, Warning, "no application reads a value file, though its cluster or environment has the addon",
 			"`ignoreMissingValueFiles` hides a path that matches no file, and the file is without effect.",
 			"Rename the file to one of the paths that are read, or correct the path in the set.",
+		},
+		{
+			OptionalMissing, Warning, "an optional value file, ConfigMap or Secret exists for no cluster",
+			"The engine leaves it out in silence. A layer that no cluster uses yet is not reported, but one whose top folder does not exist, whose object lacks the key, or whose name is much like " +
+				"that of something that nothing reads.",
+			"Correct the path or the name, or remove the entry.",
 		},
 		{
 			ValueUnused, Warning, "no template of the chart uses a value",

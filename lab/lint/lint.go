@@ -59,6 +59,7 @@ func Run(m Model, s Selection) Result {
 	l.ignoredDifferences()
 	l.charts()
 	l.values()
+	l.layers()
 	if l.whole {
 		l.valueFiles()
 		l.bridgeKeys()

@@ -3,6 +3,7 @@ package lint_test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/estate"
 	"homelab/lab/finding"
+	"homelab/lab/fluxset"
 	"homelab/lab/lint"
 )
 
@@ -27,6 +29,18 @@ spec:
   source: {repoURL: ., targetRevision: main, path: addons, directory: {recurse: true, include: '*/applicationset.yaml'}}
   destination: {server: https://kubernetes.default.svc, namespace: argocd}
   syncPolicy: {automated: {}}
+`
+
+const fluxRoot = `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: flux-system, namespace: flux-system}
+spec: {interval: 1m, url: https://git.example.com/lab/estate.git, ref: {branch: main}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: flux-system, namespace: flux-system}
+spec: {interval: 10m, path: ./clusters/hub, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
 `
 
 // set is the ApplicationSet of an addon with a chart or manifests.
@@ -86,6 +100,38 @@ func build(files ...fstest.MapFS) fstest.MapFS {
 	return all
 }
 
+// buildFlux completes an estate for Flux: a hub that has all addons, unless there is one, a spoke, and generated files.
+func buildFlux(t *testing.T, files fstest.MapFS) fstest.MapFS {
+	t.Helper()
+	all := maps.Clone(files)
+	var addons []string
+	for name := range files {
+		if parts := strings.Split(name, "/"); parts[0] == lab.AddonsDir && !slices.Contains(addons, parts[1]+": true") {
+			addons = append(addons, parts[1]+": true")
+		}
+	}
+	of := ", provider: kind, addons: {" + strings.Join(addons, ", ") + "}}\n"
+	for name, spec := range map[string]string{"hub": "{role: hub, engine: {type: flux}" + of, "dev": "{role: spoke, environment: dev" + of} {
+		if file := lab.ClusterFile(name); all[file] == nil {
+			all[file] = &fstest.MapFile{Data: []byte("apiVersion: lab/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec: " + spec)}
+		}
+	}
+	all[lab.FluxRootFile("hub")] = &fstest.MapFile{Data: []byte(fluxRoot)}
+	all["environments/dev/environment.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: lab/v1alpha1\nkind: Environment\nmetadata: {name: dev}\nspec: {order: 1}\n")}
+	est, _, _, err := estate.Inspect(all, "", "test", estate.Ungenerated())
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated, err := fluxset.Files(all, est.Clusters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range generated {
+		all[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return all
+}
+
 func run(t *testing.T, files fs.FS) lint.Result {
 	t.Helper()
 	est, apps, problems, err := estate.Inspect(files, "", "test")
@@ -95,8 +141,8 @@ func run(t *testing.T, files fs.FS) lint.Result {
 	return lint.Run(lint.Model{Estate: est, Apps: apps, Problems: problems}, lint.Selection{})
 }
 
-// cases returns the cases by rule: files in bad/ and good/, and what the bad ones are told.
-func cases(t *testing.T) map[string]struct {
+// cases returns the cases of a folder by rule: files in bad/ and good/, and what the bad ones are told.
+func cases(t *testing.T, dir string) map[string]struct {
 	bad, good fstest.MapFS
 	want      string
 } {
@@ -105,8 +151,8 @@ func cases(t *testing.T) map[string]struct {
 		bad, good fstest.MapFS
 		want      string
 	}{}
-	files, err := filepath.Glob("testdata/rules/*.txtar")
-	if err != nil || len(files) < 10 {
+	files, err := filepath.Glob("testdata/" + dir + "/*.txtar")
+	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
@@ -141,24 +187,29 @@ func lines(findings []finding.Finding, rule string) string {
 }
 
 func TestRules(t *testing.T) {
-	for rule, c := range cases(t) {
-		t.Run(rule, func(t *testing.T) {
-			if got := lines(run(t, build(c.bad)).Findings, rule); got != c.want {
-				t.Errorf("got\n%swant\n%s", got, c.want)
-			}
-			for _, f := range run(t, build(c.good)).Findings {
-				if f.Severity != finding.Note && f.Rule != finding.LeftOut {
-					t.Errorf("%s: %s: %s", f.Rule, f.Position, f.Message)
+	builds := map[string]func(fstest.MapFS) fstest.MapFS{
+		"rules": func(files fstest.MapFS) fstest.MapFS { return build(files) }, "flux": func(files fstest.MapFS) fstest.MapFS { return buildFlux(t, files) },
+	}
+	for dir, build := range builds {
+		for rule, c := range cases(t, dir) {
+			t.Run(dir+"/"+rule, func(t *testing.T) {
+				if got := lines(run(t, build(c.bad)).Findings, rule); got != c.want {
+					t.Errorf("got\n%swant\n%s", got, c.want)
 				}
-			}
-		})
+				for _, f := range run(t, build(c.good)).Findings {
+					if f.Severity != finding.Note && f.Rule != finding.LeftOut {
+						t.Errorf("%s: %s: %s", f.Rule, f.Position, f.Message)
+					}
+				}
+			})
+		}
 	}
 }
 
 // TestEverythingBroken checks that one estate prints what all cases print.
 func TestEverythingBroken(t *testing.T) {
 	var all []fstest.MapFS
-	list := cases(t)
+	list := cases(t, "rules")
 	for _, c := range list {
 		all = append(all, c.bad)
 	}

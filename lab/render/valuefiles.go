@@ -118,3 +118,37 @@ func (s Source) Layers() []Layer {
 	}
 	return layers
 }
+
+// Entry is an entry of an Application's value files.
+type Entry struct {
+	Layer          // a file or a pattern
+	Found []string // files
+}
+
+// Entries returns the value files as an Application names them, or nil if not all of them can be looked up. A chart that is not here may refer to others' files.
+func (s Source) Entries() []Entry {
+	if s.Helm == nil {
+		return nil
+	}
+	var list []Entry
+	for _, name := range s.Helm.ValueFiles {
+		files, file, err := s.valueFile(name)
+		if err != nil || files == nil {
+			return nil
+		}
+		e := Entry{Layer: Layer{File: file}}
+		if ref, _, _ := strings.Cut(name, "/"); s.ref(ref) != nil {
+			e.Ref = ref[1:]
+		}
+		switch {
+		case isFile(files, file):
+			e.Found = []string{file}
+		case isPattern(file) && s.Minor.Has(4):
+			if e.Found, err = doublestar.Glob(files, file); err != nil {
+				return nil
+			}
+		}
+		list = append(list, e)
+	}
+	return list
+}
