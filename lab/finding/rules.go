@@ -59,6 +59,8 @@ const (
 	RefPathIgnored   = "ref-path-ignored"
 	ValueFileUnread  = "value-file-unread"
 	OptionalMissing  = "optional-missing"
+	PinUnused        = "pin-unused"
+	EntryUnmatched   = "entry-unmatched"
 	ValueUnused      = "value-unused"
 	LeftoverTemplate = "leftover-template"
 	FloatingImage    = "floating-image"
@@ -353,6 +355,16 @@ func Rules() []Rule {
 			"The engine leaves it out in silence. A layer that no cluster uses yet is not reported, but one whose top folder does not exist, whose object lacks the key, or whose name is much like " +
 				"that of something that nothing reads.",
 			"Correct the path or the name, or remove the entry.",
+		},
+		{
+			PinUnused, Warning, "a version is pinned for an environment none of whose clusters has the addon",
+			"Nothing installs that version.",
+			"Enable the addon on a cluster of the environment, or remove the version.",
+		},
+		{
+			EntryUnmatched, Warning, "an image, a patch or a replacement of a kustomization matches nothing",
+			"kustomize is silent about it. It is tried: entries in kustomization.yaml, in an Application's `kustomize` options and in a Kustomization's spec, with all that is built from them.",
+			"Correct the name or the target, or remove the entry.",
 		},
 		{
 			ValueUnused, Warning, "no template of the chart uses a value",

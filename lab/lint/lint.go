@@ -60,6 +60,8 @@ func Run(m Model, s Selection) Result {
 	l.charts()
 	l.values()
 	l.layers()
+	l.pins()
+	l.unmatched()
 	if l.whole {
 		l.valueFiles()
 		l.bridgeKeys()
@@ -88,6 +90,7 @@ type application struct {
 	objects  []desired.Object
 	complete bool
 	parts    []part
+	broken   bool // a part cannot be rendered, and what it reads is not all known
 }
 
 // part is a rendered part, with what it was made from.
@@ -147,7 +150,7 @@ func (l *linter) render(a desired.App) {
 					l.read[s.Name(tree, name)] = true
 				}
 			}
-			if err == nil {
+			if of.broken = of.broken || err != nil; err == nil {
 				of.parts = append(of.parts, made)
 			}
 			return docs, err
