@@ -169,6 +169,24 @@ func (o origin) of(ref Ref) Origin {
 	return out
 }
 
+// Match is a file or folder from which a git generator took parameters.
+type Match struct {
+	lab.Position // of the generator
+	File         string
+	Pattern      string // that matched the file; empty for a folder
+}
+
+// Matches returns the files and folders that an Application was generated for.
+func (a *Application) Matches() []Match {
+	var list []Match
+	for _, c := range a.origin.params.from {
+		if c.generator == "git" && c.file != "" && c.node != nil {
+			list = append(list, Match{a.origin.set.at(c.node), c.file, c.pattern})
+		}
+	}
+	return list
+}
+
 // Selectors returns the selectors of all clusters generators, nested ones included.
 func (s *Set) Selectors() []metav1.LabelSelector {
 	var list []metav1.LabelSelector

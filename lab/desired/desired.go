@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/provenance"
 	"homelab/lab/render"
@@ -28,7 +29,8 @@ type App struct {
 	Set      string // ApplicationSet that generates it; empty for none
 	Kept     string // why the engine does not delete it when it is no longer desired; empty if it does
 
-	Layers func() []Layer // may be nil
+	Layers  func() []Layer // may be nil
+	Matches []appset.Match
 }
 
 // Layer is an entry that names values outside of a chart: a value file, or a ConfigMap or Secret of Flux.

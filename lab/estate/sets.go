@@ -263,7 +263,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		}
 	}
 	l.want(&g, &app.Template, func(source int, path []string) []lab.Position { return l.origins(app, source, path) })
-	l.apps[len(l.apps)-1].Set = s.Name
+	l.apps[len(l.apps)-1].Set, l.apps[len(l.apps)-1].Matches = s.Name, app.Matches()
 	if policy := s.Spec.SyncPolicy; policy != nil && !policy.Deletes() {
 		l.apps[len(l.apps)-1].Kept = "its ApplicationSet keeps Applications (applicationsSync: " + *policy.ApplicationsSync + ")"
 	}

@@ -69,6 +69,7 @@ const (
 	DeprecatedAPI    = "deprecated-api"
 	PlainSecret      = "plain-secret"
 	SharedObject     = "shared-object"
+	GeneratorOverlap = "generator-overlap"
 	IgnoreUnmatched  = "ignore-differences-unmatched"
 	SyncOptionLevel  = "sync-option-level"
 	InvalidIgnore    = "invalid-ignore"
@@ -406,6 +407,11 @@ func Rules() []Rule {
 			SharedObject, Warning, "two applications write the same object",
 			"Each undoes what the other has written, and pruning one removes the other's.",
 			"Keep the object in one of the two.",
+		},
+		{
+			GeneratorOverlap, Warning, "two Git generators match the same file, and make Applications of one source on one destination of it",
+			"Both write the same objects, as a pattern matches more than is meant: in the patterns of files, `*` matches `/`, too.",
+			"Narrow one of the patterns, or exclude the files from it.",
 		},
 		{
 			IgnoreUnmatched, Warning, "an entry of `ignoreDifferences` matches no object of any Application of its set, which has objects of the kind",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
+	"homelab/lab/appset"
+	"homelab/lab/desired"
 	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/needs"
@@ -50,6 +53,58 @@ func (l *linter) shared() {
 			}
 		}
 	}
+}
+
+// overlaps finds pairs of Git generators that match the same files, and make Applications of one source that write the same objects of one.
+func (l *linter) overlaps() {
+	type use struct {
+		by application
+		of appset.Match
+	}
+	matched := map[lab.Position][]string{} // files, by generator
+	uses := map[string][]use{}             // by source, destination and file
+	for _, a := range l.apps {
+		m := a.manifest()
+		var sources []string
+		for _, s := range m.Spec.Sources {
+			sources = append(sources, fmt.Sprint(s.RepoURL, " ", s.Path, " ", s.Chart, " ", s.TargetRevision))
+		}
+		for _, of := range a.Matches {
+			matched[of.Position] = append(matched[of.Position], of.File)
+			if a.LeftOut == "" && a.complete {
+				key := fmt.Sprint(sources, m.Spec.Destination, of.File)
+				uses[key] = append(uses[key], use{a, of})
+			}
+		}
+	}
+	say := map[[2]lab.Position]bool{}
+	for _, key := range slices.Sorted(maps.Keys(uses)) {
+		for i, second := range uses[key] {
+			for _, first := range uses[key][:i] {
+				pair := [2]lab.Position{first.of.Position, second.of.Position}
+				object := common(first.by, second.by)
+				if pair[0] == pair[1] || say[pair] || object == "" {
+					continue
+				}
+				say[pair] = true
+				l.add(finding.Finding{
+					Rule: finding.GeneratorOverlap, Position: second.of.Position, Subject: finding.Subject{Cluster: second.by.Cluster, Application: second.by.Name, Object: object},
+					Message: fmt.Sprintf("%s and %s are both made of %s, and write %s: this generator matches %s; that at %s matches %s", first.by.Name, second.by.Name, second.of.File, object,
+						some(matched[pair[1]]), pair[0], some(matched[pair[0]])),
+				})
+			}
+		}
+	}
+}
+
+// common returns an object that two applications write, or "".
+func common(a, b application) string {
+	for _, o := range a.objects {
+		if o.Hook == "" && slices.ContainsFunc(b.objects, func(other desired.Object) bool { return other.ID() == o.ID() && kindOf(other).Group == kindOf(o).Group }) {
+			return o.ID()
+		}
+	}
+	return ""
 }
 
 // bare reports whether an object is a namespace with nothing but its name.

@@ -56,6 +56,7 @@ func Run(m Model, s Selection) Result {
 		l.application(a)
 	}
 	l.shared()
+	l.overlaps()
 	l.ignoredDifferences()
 	l.charts()
 	l.values()

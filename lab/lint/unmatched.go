@@ -135,7 +135,9 @@ func (p part) probed() (tried, hit map[probe]bool) {
 		if len(docs) != 1 {
 			continue
 		}
-		of := &probes{at: func(key string, i int) lab.Position { return strict.Position(p.Name("", name), strict.Get(docs[0], key, i)) }}
+		of := &probes{at: func(key string, i int) lab.Position {
+			return strict.Position(p.Name("", name), strict.Get(docs[0], key, i))
+		}}
 		changed := map[string]map[string]any{}
 		for other, k := range files {
 			changed[other] = untagged(k)
