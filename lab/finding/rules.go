@@ -69,6 +69,7 @@ const (
 	DeprecatedAPI    = "deprecated-api"
 	PlainSecret      = "plain-secret"
 	SharedObject     = "shared-object"
+	DependencyUnmet  = "dependency-unmet"
 	GeneratorOverlap = "generator-overlap"
 	IgnoreUnmatched  = "ignore-differences-unmatched"
 	SyncOptionLevel  = "sync-option-level"
@@ -407,6 +408,11 @@ func Rules() []Rule {
 			SharedObject, Warning, "two applications write the same object",
 			"Each undoes what the other has written, and pruning one removes the other's.",
 			"Keep the object in one of the two.",
+		},
+		{
+			DependencyUnmet, Warning, "a dependency of Flux can never be ready",
+			"It is suspended, the object itself, one that only this object creates, or waits for this object in turn. A dependency with a `readyExpr` is not judged.",
+			"Resume what it depends on, or remove one of the dependencies.",
 		},
 		{
 			GeneratorOverlap, Warning, "two Git generators match the same file, and make Applications of one source on one destination of it",

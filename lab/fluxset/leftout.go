@@ -169,10 +169,10 @@ func (s steps) closure(of step) []step {
 	return all
 }
 
-// circular stalls applications that are applied only when they are ready.
+// circular stalls applications that are applied only when they, or their releases, are ready.
 func (s steps) circular() {
 	for key, a := range s.apps {
-		if slices.Contains(s.closure(step{key, applied}), step{key, ready}) {
+		if slices.ContainsFunc(s.closure(step{key, applied}), func(of step) bool { return of.key == key && of.stage != applied }) {
 			a.stall("depends on what depends on it or waits for it: spec.dependsOn")
 		}
 	}

@@ -57,6 +57,7 @@ func Run(m Model, s Selection) Result {
 	}
 	l.shared()
 	l.overlaps()
+	l.dependencies()
 	l.ignoredDifferences()
 	l.charts()
 	l.values()
