@@ -70,6 +70,7 @@ const (
 	PlainSecret      = "plain-secret"
 	SharedObject     = "shared-object"
 	DependencyUnmet  = "dependency-unmet"
+	OtherSide        = "other-side"
 	GeneratorOverlap = "generator-overlap"
 	IgnoreUnmatched  = "ignore-differences-unmatched"
 	SyncOptionLevel  = "sync-option-level"
@@ -413,6 +414,12 @@ func Rules() []Rule {
 			DependencyUnmet, Warning, "a dependency of Flux can never be ready",
 			"It is suspended, the object itself, one that only this object creates, or waits for this object in turn. A dependency with a `readyExpr` is not judged.",
 			"Resume what it depends on, or remove one of the dependencies.",
+		},
+		{
+			OtherSide, Warning, "what an object of Flux for a remote cluster needs is on the other cluster",
+			"With `spec.kubeConfig`, namespaces are needed on the remote cluster, also that in which Helm stores the release, by default the HelmRelease's own. `valuesFrom` and `substituteFrom` are " +
+				"read where Flux runs.",
+			"Move it to the cluster that the message names.",
 		},
 		{
 			GeneratorOverlap, Warning, "two Git generators match the same file, and make Applications of one source on one destination of it",

@@ -58,6 +58,7 @@ func Run(m Model, s Selection) Result {
 	l.shared()
 	l.overlaps()
 	l.dependencies()
+	l.sides()
 	l.ignoredDifferences()
 	l.charts()
 	l.values()
