@@ -67,6 +67,7 @@ const (
 	FloatingChart    = "floating-chart"
 	HookRecreates    = "hook-recreates"
 	DeprecatedAPI    = "deprecated-api"
+	InvalidObject    = "invalid-object"
 	PlainSecret      = "plain-secret"
 	SharedObject     = "shared-object"
 	DependencyUnmet  = "dependency-unmet"
@@ -399,6 +400,12 @@ func Rules() []Rule {
 			DeprecatedAPI, Warning, "an API version is deprecated, or removed (an error), in the Kubernetes version of the cluster",
 			"The API server refuses objects of a removed version, and the next upgrade removes the deprecated one.",
 			"Write the version that the message names.",
+		},
+		{
+			InvalidObject, Error, "an object does not fit its kind",
+			"It is held to Kubernetes' own types, and custom resources to the CustomResourceDefinitions on their cluster, without rules in CEL. The API server, or the engine, refuses it; an unknown " +
+				"field that is dropped instead is a warning: by Flux of Kubernetes' kinds, and by Argo CD with `Validate=false`.",
+			"Correct the field, or the template that writes it.",
 		},
 		{
 			PlainSecret, Warning, "a Secret's value is in Git as it is",

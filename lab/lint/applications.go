@@ -125,6 +125,7 @@ type manifest struct {
 		Source      *source
 		Sources     []source
 		Destination struct{ Name, Namespace, Server string }
+		SyncPolicy  struct{ SyncOptions []string }
 
 		IgnoreDifferences []struct{ Group, Kind, Name, Namespace string }
 	}

@@ -51,6 +51,7 @@ func Run(m Model, s Selection) Result {
 	for _, a := range m.Apps {
 		l.render(a)
 	}
+	l.schemas = l.customKinds()
 	for _, a := range l.apps {
 		l.objects(a)
 		l.application(a)
@@ -82,6 +83,8 @@ type linter struct {
 	whole    bool // nothing of the model is missing or wrong
 	apps     []application
 	findings []finding.Finding
+
+	schemas map[string]*customKind // by cluster and kind; nil for unknown ones
 
 	read  map[string]bool // files that rendering reads, as users know them
 	tried map[string]bool // the same with those that do not exist

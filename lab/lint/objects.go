@@ -39,6 +39,7 @@ func (l *linter) objects(a application) {
 		l.plainSecret(o, say)
 		long(a, o, say)
 		syncOptions(o, say)
+		l.misfits(a, o, say)
 	}
 }
 

@@ -2,6 +2,9 @@ package needs
 
 import (
 	"encoding/base64"
+	gojson "encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -57,10 +60,6 @@ func invalid(o render.Document, fields bool) string {
 	if name := strict.Text(o.Node, "metadata", "name"); gvk.Group != "rbac.authorization.k8s.io" && len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return "invalid: its name cannot be that of an object"
 	}
-	text, err := strict.JSON(o.Node)
-	if err != nil {
-		return ""
-	}
 	if gvk.Kind == "Secret" {
 		for key, value := range strict.Pairs(o.Node, "data") {
 			if _, err := base64.StdEncoding.DecodeString(value.Value); err != nil && !strict.IsNull(value) {
@@ -68,7 +67,7 @@ func invalid(o render.Document, fields bool) string {
 			}
 		}
 	}
-	unknown, err := json.UnmarshalStrict(text, object)
+	unknown, err := decoded(o, object)
 	switch {
 	case err != nil:
 		return "invalid: " + oneLine(err)
@@ -76,6 +75,47 @@ func invalid(o render.Document, fields bool) string {
 		return "invalid: " + oneLine(unknown[0])
 	}
 	return ""
+}
+
+// decoded decodes an object, and returns the errors of unknown fields.
+func decoded(o render.Document, into any) (unknown []error, err error) {
+	text, err := strict.JSON(o.Node)
+	if err != nil {
+		return nil, nil //nolint:nilerr // rendering reports it
+	}
+	return json.UnmarshalStrict(text, into)
+}
+
+// Misfit is a field of an object that its kind does not have, or of another type.
+type Misfit struct {
+	Path    string // spec.template.spec.containers[0].img; of a wrong type, without indexes
+	Unknown bool
+	Message string
+}
+
+// Misfits returns the fields that do not fit an object's kind, of Kubernetes' own kinds.
+func Misfits(o render.Document) []Misfit {
+	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+	object, err := scheme.Scheme.New(gvk)
+	if served, _ := Serves(gvk); !served || err != nil {
+		return nil
+	}
+	unknown, err := decoded(o, object)
+	var list []Misfit
+	if err != nil {
+		of := Misfit{Message: "is invalid: " + oneLine(err)}
+		if kind := new(gojson.UnmarshalTypeError); errors.As(err, &kind) {
+			of.Path, of.Message = kind.Field, fmt.Sprintf("has a %s in %s, which is of type %s", kind.Value, kind.Field, kind.Type)
+		}
+		list = append(list, of)
+	}
+	for _, err := range unknown {
+		of := Misfit{Unknown: true}
+		if n, _ := fmt.Sscanf(err.Error(), "unknown field %q", &of.Path); n == 1 { // a duplicate one is not YAML
+			list = append(list, of)
+		}
+	}
+	return list
 }
 
 // size returns roughly the size of a node as JSON, and never more.
