@@ -192,4 +192,3 @@ func fieldAt(n *yaml.Node, path string) *yaml.Node {
 	}
 	return at
 }
-
