@@ -53,22 +53,34 @@ const (
 type probe struct {
 	at   lab.Position
 	text string
+
+	list  string // of a Kustomization's spec, to which patches of others may add; empty for others
+	index int
 }
 
 // probes are the entries of a kustomization, or of a source's options.
 type probes struct {
-	list []probe
-	at   func(key string, i int) lab.Position
+	list   []probe
+	at     func(key string, i int) lab.Position
+	ofSpec bool
 }
 
 func (p *probes) add(key string, i int, text string) string {
-	p.list = append(p.list, probe{p.at(key, i), text})
+	of := probe{at: p.at(key, i), text: text}
+	if p.ofSpec {
+		of.list, of.index = key, i
+	}
+	p.list = append(p.list, of)
 	return strconv.Itoa(len(p.list))
 }
 
 // unmatched finds entries of kustomizations that match nothing in any application: kustomize is silent about these.
 func (l *linter) unmatched() {
 	matched, by := map[probe]bool{}, map[probe]application{}
+	var roots []string
+	for _, c := range l.Estate.Clusters {
+		roots = append(roots, lab.FluxRootFile(c.Name)) // with patches for whatever a repository may have
+	}
 	unsure := false // an application may read more than is known
 	for _, a := range l.apps {
 		unsure = unsure || a.broken
@@ -81,10 +93,23 @@ func (l *linter) unmatched() {
 		}
 	}
 	for of, a := range by {
-		if !matched[of] && !unsure {
+		if !matched[of] && !unsure && !slices.Contains(roots, of.at.File) && (of.list == "" || l.writes(of)) {
 			l.add(finding.Finding{Rule: finding.EntryUnmatched, Position: of.at, Subject: finding.Subject{Application: a.Name}, Message: of.text + " matches no object"})
 		}
 	}
+}
+
+// writes reports whether an entry is written where it is said to be, and not added by a patch.
+func (l *linter) writes(of probe) bool {
+	text, err := l.text(of.at.File)
+	if err != nil {
+		return false
+	}
+	docs, _ := strict.Parse(of.at.File, []byte(text))
+	return slices.ContainsFunc(docs, func(doc *yaml.Node) bool {
+		n := strict.Get(doc, "spec", of.list, of.index)
+		return n != nil && n.Line == of.at.Line
+	})
 }
 
 // probed tries the entries of the kustomizations that a part is built from, and those of its options. Each file is tried alone, without tags of others, which could
@@ -159,7 +184,7 @@ func (p part) probed() (tried, hit map[probe]bool) {
 		if k["images"] == nil && k["patches"] == nil || len(files) == 0 && field == "kustomize" {
 			continue
 		}
-		of := &probes{at: func(key string, i int) lab.Position {
+		of := &probes{ofSpec: field == "spec", at: func(key string, i int) lab.Position {
 			at := p.At([]string{field, key, strconv.Itoa(i)})
 			if len(at) == 0 {
 				return lab.Position{}
