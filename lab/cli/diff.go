@@ -125,7 +125,7 @@ func (p *program) compare(ctx context.Context, ws *workspace.Workspace, o diffOp
 	if err != nil {
 		return ui.DiffResult{}, err
 	}
-	est, apps, err := p.desired(ctx, ws, o.origin)
+	est, apps, err := p.model(ctx, ws, o.origin)
 	if err != nil {
 		return ui.DiffResult{}, err
 	}
@@ -159,11 +159,11 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 	if err != nil {
 		return res, err
 	}
-	was, old, err := p.desired(ctx, before, o.origin)
+	was, old, err := p.model(ctx, before, o.origin)
 	if err != nil {
 		return res, err
 	}
-	est, apps, err := p.desired(ctx, after, o.origin)
+	est, apps, err := p.model(ctx, after, o.origin)
 	if err != nil {
 		return res, err
 	}
@@ -199,7 +199,7 @@ func (p *program) compareLive(ctx context.Context, ws *workspace.Workspace, o di
 	if ws, err = p.at(ctx, ws, o.revs); err != nil {
 		return res, err
 	}
-	est, apps, err := p.desired(ctx, ws, o.origin)
+	est, apps, err := p.model(ctx, ws, o.origin)
 	if err != nil {
 		return res, err
 	}

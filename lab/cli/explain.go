@@ -45,7 +45,7 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return err
 	}
-	est, apps, err := p.desired(ctx, ws, from)
+	est, apps, err := p.model(ctx, ws, from)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 	var states [2]consequence.State
 	addons := map[string]string{}
 	for i, side := range sides {
-		est, apps, err := p.desired(ctx, side, from)
+		est, apps, err := p.model(ctx, side, from)
 		if err != nil {
 			return ui.ConsequenceResult{}, err
 		}

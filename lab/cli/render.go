@@ -146,9 +146,26 @@ func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from ori
 	return ws.Desired(options...)
 }
 
+// model is desired without what only lab up needs: what is left out, and which images are needed. So nothing is rendered before it is asked for.
+func (p *program) model(ctx context.Context, ws *workspace.Workspace, from origin) (*lab.Estate, []desired.App, error) {
+	options, err := supplyOptions(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := supply.Local(ctx, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ws.Desired(chartFiles(ctx, s))
+}
+
 // supplied returns the options for a source of images and charts, whose charts on this machine are read.
 func supplied(ctx context.Context, s *supply.Supply) []estate.Option {
-	return append(estate.Supplied(s), estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) { return s.Files(ctx, use) }))
+	return append(estate.Supplied(s), chartFiles(ctx, s))
+}
+
+func chartFiles(ctx context.Context, s *supply.Supply) estate.Option {
+	return estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) { return s.Files(ctx, use) })
 }
 
 // at returns the lab with the files of revisions, if there are any.
