@@ -40,7 +40,7 @@ func (p *program) diffCommand() *cli.Command {
 			&cli.StringFlag{Name: "html", Usage: "also write a page with everything to `FILE`"},
 			&cli.BoolFlag{Name: "check", Usage: "exit with 4 if there is a difference"},
 		},
-		Action: p.labAction(p.open, argv.Count("two environments, or none with --rev", func(n int) bool { return n == 0 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.reviewAction(p.open, argv.Count("two environments, or none with --rev", func(n int) bool { return n == 0 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.diff(c.Context, ws, diffOptions{
 				origin: originOf(c), environments: c.Args().Slice(), revs: c.StringSlice("rev"), cluster: c.String("cluster"), addon: c.String("addon"), live: c.Bool("live"),
 				all: c.Bool("all"), markdown: c.Bool("markdown"), html: c.String("html"), check: c.Bool("check"),
@@ -69,6 +69,7 @@ func (p *program) diff(ctx context.Context, ws *workspace.Workspace, o diffOptio
 	if err != nil {
 		return err
 	}
+	own(ws, &res)
 	seeAll := ws.OnEstate(o.command()) + " --all"
 	if o.html != "" {
 		page, err := ui.DiffHTML(res)
@@ -143,6 +144,9 @@ func (p *program) compare(ctx context.Context, ws *workspace.Workspace, o diffOp
 	}
 	found, pairs := diff.Environments(est, apps, o.environments[0], o.environments[1])
 	res := compared(ws, est, found)
+	if err := p.leftOpen(ws); err != nil {
+		return res, err
+	}
 	res.Before, res.After = "environment "+o.environments[0], "environment "+o.environments[1]
 	res.Read = ui.DiffRead{Before: revisions(ws), After: revisions(ws)}
 	for _, pair := range pairs {
@@ -173,6 +177,9 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 	}
 	old, apps = o.chosen(old), o.chosen(apps)
 	res = compared(after, est, diff.Compare(old, apps, nil))
+	if err := p.leftOpen(after); err != nil {
+		return res, err
+	}
 	res.Before, res.After = titleOf(before.Revisions(), after.Revisions()), titleOf(after.Revisions(), before.Revisions())
 	res.Read = ui.DiffRead{Before: revisions(before), After: revisions(after)}
 	for _, r := range slices.Concat(before.Revisions(), after.Revisions()) {

@@ -28,7 +28,7 @@ func (p *program) explainCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag, revFlag,
 			&cli.StringFlag{Name: "cluster", Usage: "`CLUSTER` of the addon"},
 		},
-		Action: p.labAction(p.open, argv.Count("an addon or an application, and a path if you like", func(n int) bool { return n == 1 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.reviewAction(p.open, argv.Count("an addon or an application, and a path if you like", func(n int) bool { return n == 1 || n == 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.explain(c.Context, ws, originOf(c), wanted{name: c.Args().Get(0), path: c.Args().Get(1), cluster: c.String("cluster"), revs: revisionsOf(c)})
 		}),
 	}
@@ -76,6 +76,8 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 			res.Objects = append(res.Objects, of)
 		}
 	}
+	own(ws, &res)
+	own(ws, &problems)
 	for _, problem := range problems {
 		p.ui.Println("note: " + problem.String())
 	}

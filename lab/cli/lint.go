@@ -34,7 +34,7 @@ func (p *program) lintCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "rule", Usage: "only findings of `RULE`; may be repeated"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail on warnings, too"},
 		},
-		Action: p.labAction(func(c *cli.Context) (*workspace.Workspace, error) {
+		Action: p.reviewAction(func(c *cli.Context) (*workspace.Workspace, error) {
 			if err := p.output(c, "sarif"); err != nil {
 				return nil, err
 			}
@@ -77,7 +77,14 @@ func (p *program) lint(ctx context.Context, ws *workspace.Workspace, o lintOptio
 		return err
 	}
 	found := lint.Run(lint.Model{Estate: est, Apps: apps, Problems: problems}, o.Selection)
+	if err := p.leftOpen(ws); err != nil {
+		return err
+	}
+	if ws.Drafts() {
+		found.Findings = written(found.Findings)
+	}
 	res := ui.NewLintResult(ws.Name, string(est.Hub().Engine.Type), found.Findings, found.Ignored)
+	own(ws, &res)
 	if o.sarif {
 		err = p.ui.Sarif(res, versionInfo().Version, inRepository(est.Dir))
 	} else {

@@ -41,7 +41,7 @@ func (p *program) renderCommand() *cli.Command {
 			&cli.BoolFlag{Name: "show-secrets", Usage: "print the values of Secrets"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if something cannot be rendered"},
 		},
-		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.reviewAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.render(c.Context, ws, renderOptions{
 				origin: originOf(c), revs: revisionsOf(c), cluster: c.String("cluster"), addon: c.String("addon"), application: c.String("application"), kind: c.String("kind"),
 				out: c.String("out"), secrets: c.Bool("show-secrets"), strict: c.Bool("strict"),
@@ -84,6 +84,9 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	files := newRendering(o)
 	res := ui.RenderResult{Lab: ws.Name, Engine: string(est.Hub().Engine.Type), Revisions: revisions(ws)}
 	var problems lab.Problems
+	if err := p.leftOpen(ws); err != nil {
+		return err
+	}
 	for _, app := range apps {
 		var objects []desired.Object
 		var missing lab.Problems
@@ -91,6 +94,10 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 			objects, missing = app.Objects()
 		}
 		problems = append(problems, missing...)
+		own(ws, &app.At)
+		for i := range objects {
+			own(ws, &objects[i].File)
+		}
 		if !o.secrets {
 			for i := range objects {
 				objects[i] = objects[i].Mask()
@@ -114,6 +121,7 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	for _, set := range est.UnknownSets {
 		problems = append(problems, lab.Problem{Code: finding.UnknownOutput, Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
 	}
+	own(ws, &problems)
 	if o.strict && len(problems) > 0 {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "not_rendered", Message: "not everything can be rendered", Problems: problems}
 	}

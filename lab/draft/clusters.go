@@ -34,8 +34,19 @@ func (d *drafting) environments() {
 			hub.Name = name
 		}
 	}
+	if like := d.wishes.like; like != nil {
+		hub.Name, hub.Environment = like.estate.Clusters[0].Name, like.estate.Clusters[0].Environment
+	}
 	selected, targets := d.environmentNames(), d.targets()
+	for _, c := range d.wishes.Clusters {
+		if !slices.ContainsFunc(targets, func(t target) bool { return t.name == c.Name }) && c.Name != hub.Name {
+			targets = append(targets, target{name: c.Name, stage: c.Environment})
+		}
+	}
 	names := slices.Clone(selected)
+	if hub.Environment != "" && !slices.Contains(names, hub.Environment) {
+		names = append(names, hub.Environment)
+	}
 	for _, t := range targets {
 		if env := t.environment(names); env != "" && !slices.Contains(names, env) {
 			names = append(names, env)
@@ -52,7 +63,7 @@ func (d *drafting) environments() {
 	for i, name := range names {
 		d.environment(name).Order = i + 1
 		switch {
-		case d.alone && i == 0:
+		case d.alone && i == 0 && d.wishes.like == nil:
 			hub.Environment = name
 		case d.alone || slices.ContainsFunc(targets, func(t target) bool { return t.environment(names) == name }):
 		case len(targets) == 0 || len(d.secrets) == 0 && slices.Contains(selected, name):

@@ -26,6 +26,9 @@ const (
 	Open  = "open"  // a placeholder
 )
 
+// CodeNothing is the code of the error about repositories that deploy nothing.
+const CodeNothing = "no_applications"
+
 // Key is something that the repositories read or select clusters by: a label, an annotation, a key of a ConfigMap or
 // Secret, or a whole ConfigMap or Secret.
 type Key struct {
@@ -62,6 +65,10 @@ type Draft struct {
 	Choices []Choice
 
 	Objects bool // roots of Flux apply more than themselves
+
+	asked   map[string]Choice // all, also of one, by About
+	guessed []Known           // clusters without a registration
+	made    *drafting
 }
 
 // Choice is one of several that fit equally well.
@@ -80,8 +87,11 @@ type Left struct {
 
 // Wishes are what a user wants of a draft.
 type Wishes struct {
-	Root string            // FILE within a repository, or as printed; the only root
-	Took map[string]string // by Choice.About
+	Root     string            // FILE within a repository, or as printed; the only root
+	Took     map[string]string // by Choice.About
+	Clusters []Known           // of Argo CD, beside those that the repositories name
+
+	like *drafting // another state of the same repositories: what is a guess is as there
 }
 
 // drafting is a draft in the making: what a scan found, and what follows from it.
@@ -113,7 +123,7 @@ func (s scan) draft(name string, wishes Wishes) *drafting {
 	s.docs, s.defined = slices.Clone(s.docs), maps.Clone(s.defined)
 	s.projects, s.permitted = slices.Clip(s.projects), slices.Clip(s.permitted)
 	return &drafting{
-		scan: s, wishes: wishes, estate: &lab.Estate{Name: name, Repositories: s.repositories}, keys: map[string]*Key{}, budget: render.NewBudget(),
+		Draft: Draft{asked: map[string]Choice{}}, scan: s, wishes: wishes, estate: &lab.Estate{Name: name, Repositories: s.repositories}, keys: map[string]*Key{}, budget: render.NewBudget(),
 		rendered: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}, reach: map[folder]map[string]bool{},
 	}
 }
@@ -124,6 +134,14 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	s, err := scanned(repositories)
 	if err != nil {
 		return nil, err
+	}
+	ofFlux := wishes
+	if like := wishes.like; like != nil {
+		if _, argo := like.Files[lab.RootFile]; argo {
+			ofFlux.like = nil
+		} else {
+			wishes.like = nil
+		}
 	}
 	var beside []lab.Position
 	roots, bootstrapped := s.flux.Roots()
@@ -143,7 +161,7 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 				return nil, noRoot(wishes.Root)
 			}
 		}
-		d := s.draft(name, wishes)
+		d := s.draft(name, ofFlux)
 		d.Beside = beside
 		return d.fluxDraft(roots)
 	}
@@ -160,7 +178,7 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	}
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "no_applications",
+			Exit: lab.ExitInvalid, Code: CodeNothing,
 			Message: "no ApplicationSet or Application in " + joinedDirs(repositories) + ", and no folder that Flux syncs to a cluster",
 			Cure:    "name the repository that contains them: lab init --from DIR NEW",
 		}
@@ -196,8 +214,10 @@ func (d *drafting) follow() {
 
 // converge finds the clusters and keys, which may depend on what charts and kustomizations contain, and the reverse.
 func (d *drafting) converge() {
-	d.alone = false
+	like := d.wishes.like
+	d.alone = like != nil && like.alone
 	for range deepest {
+		d.guessed = nil
 		d.estate.Clusters, d.estate.Environments, d.keys, d.Choices, d.Without = nil, nil, map[string]*Key{}, nil, slices.Clone(d.unnamed)
 		d.search()
 		d.environments()
@@ -205,10 +225,10 @@ func (d *drafting) converge() {
 		d.selected()
 		d.read()
 		switch {
-		case !d.alone && d.perCluster():
+		case like == nil && !d.alone && d.perCluster():
 			d.alone = true
 		case d.render():
-		case !d.alone && d.idle():
+		case like == nil && !d.alone && d.idle():
 			d.alone = true
 		default:
 			return
@@ -232,6 +252,7 @@ func (d *drafting) done(f fstest.MapFS) *Draft {
 	for _, c := range d.estate.Clusters {
 		d.Clusters = append(d.Clusters, c.Name)
 	}
+	d.made = d
 	return &d.Draft
 }
 
@@ -258,6 +279,10 @@ func (d *drafting) choose(c Choice) string {
 	if c.Took = c.Of[0]; slices.Contains(c.Of, d.wishes.Took[c.About]) {
 		c.Took = d.wishes.Took[c.About]
 	}
+	if like := d.wishes.like; like != nil && like.asked[c.About].Took != "" {
+		c.Took = like.asked[c.About].Took
+	}
+	d.asked[c.About] = c
 	if len(c.Of) > 1 && !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
 		d.Choices = append(d.Choices, c)
 	}

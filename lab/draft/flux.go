@@ -122,6 +122,7 @@ func (d *drafting) fluxClusters(roots []fluxroot.Root) {
 		}
 		d.spoke(t, environment)
 	}
+	d.guessed = nil // each has a folder
 }
 
 // estateName returns the name of the estate's own GitRepository and Kustomization.

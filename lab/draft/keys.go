@@ -162,12 +162,33 @@ func (d *drafting) typeOf(u use) fill.Type {
 	return fill.Text
 }
 
+// alike sets a label of clusters as in the state that this one is to be like, and reports whether one has it there.
+func (d *drafting) alike(u use) (has bool) {
+	for i := range d.estate.Clusters {
+		c := &d.estate.Clusters[i]
+		if value := d.likewise(c.Name, u.key); value != "" && c.Labels[u.key] == "" {
+			c.Labels[u.key], has = value, true
+			d.note(Key{Name: u.key, Label: true, Value: value, How: Found, At: u.at})
+		}
+	}
+	return has
+}
+
+// likewise returns a cluster's label in the state that this one is to be like, or "".
+func (d *drafting) likewise(cluster, key string) string {
+	if d.wishes.like == nil {
+		return ""
+	}
+	c, _ := d.wishes.like.estate.Cluster(cluster)
+	return c.Labels[key]
+}
+
 func (d *drafting) label(u use) {
 	switch {
 	case u.guarded || strings.HasPrefix(u.key, enable):
 	case d.given(u.key, true):
 		d.labelSelected(u)
-	case !d.fill(u):
+	case !d.alike(u) && !d.fill(u):
 		d.open(u)
 	}
 }
@@ -182,7 +203,9 @@ func (d *drafting) labelSelected(u use) {
 		c := &d.estate.Clusters[i]
 		if _, has := d.registered(*c).Labels[u.key]; selected[c.Name] && !has {
 			k := Key{Name: u.key, Label: true, Value: fill.Text.Placeholder(u.key), How: Open, At: u.at}
-			if values := d.fit(u); len(values) > 0 {
+			if value := d.likewise(c.Name, u.key); value != "" {
+				k.Value = value
+			} else if values := d.fit(u); len(values) > 0 {
 				k.Value, k.How = d.choose(Choice{About: labelOf(u.key, c.Name), Of: values, At: u.at}), Found
 			}
 			c.Labels[u.key] = k.Value

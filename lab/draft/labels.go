@@ -129,10 +129,10 @@ func (d *drafting) selected() {
 		case environments[s.key] && (s.key != "environment" || environmentName(s.value) != s.value):
 			for i := range d.estate.Clusters {
 				if c := &d.estate.Clusters[i]; c.Environment == environmentName(s.value) {
-					c.Labels[s.key] = s.value
-					d.note(Key{Name: s.key, Label: true, Value: s.value, How: Found, At: s.at})
+					c.Labels[s.key] = cmp.Or(d.likewise(c.Name, s.key), s.value)
+					d.note(Key{Name: s.key, Label: true, Value: c.Labels[s.key], How: Found, At: s.at})
 				} else if _, has := c.Labels[s.key]; c.Environment != "" && !has && s.key != "environment" {
-					c.Labels[s.key] = c.Environment
+					c.Labels[s.key] = cmp.Or(d.likewise(c.Name, s.key), c.Environment)
 				}
 			}
 			continue
@@ -259,6 +259,9 @@ func suits(c *lab.Cluster, key, value string, list []selection, environments map
 
 // environment returns the environment in the target's labels or name, or "".
 func (t target) environment(known []string) string {
+	if t.stage != "" {
+		return t.stage
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(t.labels), func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }) {
 		if env := t.labels[key]; namesEnvironment(key) && env != lab.DefaultEnvironment && len(validation.IsDNS1123Label(env)) == 0 {
 			return env

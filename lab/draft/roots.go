@@ -72,7 +72,14 @@ func (d *drafting) roots() {
 		}
 	}
 	created, deployed := map[string]lab.Position{}, map[string]lab.Position{}
-	for _, doc := range d.docs {
+	docs := slices.Clone(d.docs)
+	if like := d.wishes.like; like != nil {
+		other := func(doc *document) int {
+			return -min(slices.IndexFunc(like.Roots, func(at lab.Position) bool { return at.File == doc.at.File }), 0)
+		}
+		slices.SortStableFunc(docs, func(a, b *document) int { return cmp.Compare(other(a), other(b)) })
+	}
+	for _, doc := range docs {
 		if wanted := d.wishes.Root != "" && doc.from == nil && d.wishes.isRoot(doc.repo, doc.file); below[doc] && !wanted {
 			continue
 		} else if d.wishes.Root != "" && !wanted {

@@ -62,6 +62,16 @@ func (d *drafting) search() {
 		lost[key] = of.addresses[key] && !d.finds(key, best, list)
 	}
 	d.answer.values, d.answer.lost = best.values, lost
+	if like := d.wishes.like; like != nil {
+		for _, key := range like.answer.keys {
+			value, known := like.answer.values[key]
+			if d.answer.lost[key] = like.answer.lost[key]; known {
+				d.answer.values[key] = value
+			} else {
+				delete(d.answer.values, key)
+			}
+		}
+	}
 }
 
 // distinct returns each text at each address once, split at the references to keys.
@@ -157,7 +167,9 @@ func (d *drafting) chosen(beam []candidate) candidate {
 		}
 		if _, known := best.values[key]; known && len(c.Of) > 1 {
 			took := d.choose(c)
-			best = beam[slices.IndexFunc(beam, func(a candidate) bool { return maps.Equal(a.values, joined(best.values, map[string]string{key: took})) })]
+			if i := slices.IndexFunc(beam, func(a candidate) bool { return maps.Equal(a.values, joined(best.values, map[string]string{key: took})) }); i >= 0 {
+				best = beam[i]
+			}
 		}
 	}
 	return best

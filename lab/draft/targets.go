@@ -23,6 +23,7 @@ import (
 // target is a destination cluster of the repositories.
 type target struct {
 	name             string
+	stage            string // its environment, if it is known
 	server           string // as in manifests; empty if they use the name
 	labels, metadata map[string]string
 	at               lab.Position // of its registration Secret, or zero
@@ -191,7 +192,9 @@ func (d *drafting) spoke(t target, environment string) {
 		c.KubeconfigSecrets = append(c.KubeconfigSecrets, k.KubeconfigSecret)
 		d.note(Key{In: "secret " + k.String(), Name: k.Key, Value: "kubeconfig of " + c.Name, How: Found, At: k.At})
 	}
-	d.adopt(&c, t)
+	if d.adopt(&c, t); t.at.File == "" && len(t.secrets) == 0 {
+		d.guessed = append(d.guessed, Known{c.Name, environment})
+	}
 	d.estate.Clusters = append(d.estate.Clusters, c)
 }
 

@@ -92,7 +92,7 @@ func (w *Workspace) sides(ctx context.Context, revs []string, ranges bool) (side
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(w.Estate.Dir, dir)
 			}
-			if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() && w.drafting == nil {
 				folder, where, rev = filepath.ToSlash(filepath.Clean(name)), dir, rest
 			} else if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/") {
 				return sides, badRevision("no folder "+name, "--rev FOLDER=REV, with the folder as in spec.repositories of the hub")
@@ -112,6 +112,9 @@ func (w *Workspace) sides(ctx context.Context, revs []string, ranges bool) (side
 				at[i][folder] = c
 			}
 		}
+	}
+	if w.drafting != nil {
+		return w.draftsAt(at, !ranges)
 	}
 	for i := range sides {
 		if sides[i], err = w.with(at[i]); err != nil {

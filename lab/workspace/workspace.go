@@ -53,6 +53,8 @@ type Workspace struct {
 
 	read    *[]Revision // by Desired; nil unless At made this
 	revised []string    // folders with a revision
+
+	drafting *drafting // nil if there is an estate
 }
 
 // Open finds the lab and the estate of a command. It changes nothing.
@@ -279,7 +281,16 @@ func (w *Workspace) Inspect(options ...estate.Option) (*lab.Estate, []desired.Ap
 
 // fresh rereads the files of the estate, and adds the options of the lab.
 func (w *Workspace) fresh(options []estate.Option) ([]estate.Option, error) {
-	if w.Estate.Dir == "" && !w.Dir.Exists() || w.Record.Estate != "" && w.Estate.Dir == "" && !w.builtin {
+	if w.drafting != nil {
+		if w.drafting.Draft == nil {
+			list, err := w.drafts(w.drafting.repository.FS)
+			if err != nil {
+				return nil, err
+			}
+			*w = *list[0]
+		}
+		options = append(slices.Clone(options), estate.WithRepositories(w.drafting.Repositories))
+	} else if w.Estate.Dir == "" && !w.Dir.Exists() || w.Record.Estate != "" && w.Estate.Dir == "" && !w.builtin {
 		if err := w.HasEstate(); err != nil {
 			return nil, err
 		}

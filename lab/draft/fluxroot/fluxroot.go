@@ -201,6 +201,21 @@ func (r *Root) reads(repository *yaml.Node) {
 	r.follow(strict.Get(repository, "spec", "ref"))
 }
 
+// Branches counts the branches that the GitRepositories of an address follow, and those that bootstrapped repositories are read by.
+func (s *Candidates) Branches(address string) map[string]int {
+	votes := map[string]int{}
+	for _, g := range s.repositories {
+		ref := strict.Get(g.node, "spec", "ref")
+		if strict.Text(g.node, "metadata", "name") != flux.Namespace && lab.RepositoryKey(strict.Text(g.node, "spec", "url")) != lab.RepositoryKey(address) {
+			continue
+		}
+		if b := strict.Text(ref, "branch"); b != "" || ref == nil {
+			votes[cmp.Or(b, fluxset.DefaultBranch)]++
+		}
+	}
+	return votes
+}
+
 // follow makes the root read the revision of its GitRepository, if the clone has it.
 func (r *Root) follow(ref *yaml.Node) {
 	at, err := r.Repo.Of(cmp.Or(fluxset.Revision(ref), fluxset.DefaultBranch))

@@ -2,6 +2,7 @@
 package mount
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,10 @@ func (m *Mounts) Add(address, folder string, at lab.Position) *lab.Problem {
 		return problem("a second repository "+key, "the first is "+m.List[first].Dir)
 	}
 	var err error
-	if r.FS, r.Path, err = m.open(r); err != nil {
+	if r.FS, r.Path, err = m.open(&r); err != nil {
 		return problem(fmt.Sprintf("folder %s of repository %s: %v", folder, address, err), "clone it there: git clone "+address+" "+folder)
 	}
-	r.Name, r.Branch = mirrorName(m.List, key), branchOf(r)
+	r.Name, r.Branch = mirrorName(m.List, key), cmp.Or(r.Branch, branchOf(r))
 	if r.Dir == "." {
 		r.Name, r.Branch = bridge.Estate, bridge.Branch
 	} else if r.Path != "" {
@@ -63,9 +64,10 @@ func (m *Mounts) Add(address, folder string, at lab.Position) *lab.Problem {
 	return nil
 }
 
-func (m *Mounts) open(r lab.Repository) (fs.FS, string, error) {
+func (m *Mounts) open(r *lab.Repository) (fs.FS, string, error) {
 	for _, earlier := range m.Earlier {
 		if earlier.Dir == r.Dir && earlier.Dir != "." {
+			r.Branch = earlier.Branch
 			return earlier.FS, earlier.Path, nil
 		}
 	}
