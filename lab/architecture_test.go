@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"draft"},
 	{"lint", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
-	{"cli"},
+	{"cli", "review"},
 	{"e2e"},
 }
 

@@ -59,6 +59,7 @@ var Elsewhere = map[string]string{
 	"lab up --from ready":                       "TestDefaultEstate/snapshot_and_restore",
 
 	"lab diff --rev HEAD":          "lab/cli: diff.txtar",
+	"lab diff --rev HEAD~1..HEAD":  "lab/review: TestDocumentation",
 	"lab diff --rev main..feature": "lab/cli: diff.txtar",
 
 	"lab up -C lab/e2e/testdata/worked-examples": "TestWorkedExamples/up",
