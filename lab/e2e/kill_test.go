@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -162,18 +163,28 @@ func (l *testLab) killAt(at stage) {
 	l.t.Logf("killed after %.1fs", time.Since(began).Seconds())
 }
 
+// ofContainer matches the freezer of a pod's container, as kubelet names it with either driver of cgroups.
+var ofContainer = regexp.MustCompile(`/(cri-|pod[0-9a-f-]+/)[^/]+/freezer\.state$`)
+
 // killFrozen kills a node with a frozen container, as runc freezes one during creation: the engine keeps reporting the node as running.
 func killFrozen(t *testing.T, l *testLab) func() {
+	const freezer = "/sys/fs/cgroup/freezer"
+	if _, err := os.Stat(freezer); err != nil {
+		t.Skip("needs the freezer of cgroup v1")
+	}
 	id, frozen := docker(t, "inspect", "--format", "{{.Id}}", l.node("dev")), ""
-	_ = filepath.WalkDir("/sys/fs/cgroup/freezer", func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.Contains(path, id) && strings.Contains(path, "/cri-") && filepath.Base(path) == "freezer.state" {
+	_ = filepath.WalkDir(freezer, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(path, id) && ofContainer.MatchString(path) {
 			frozen = path
 			return fs.SkipAll
 		}
 		return err
 	})
-	if frozen == "" || os.WriteFile(frozen, []byte("FROZEN"), 0o600) != nil {
-		t.Skip("needs the cgroup v1 freezer")
+	if frozen == "" {
+		t.Fatal("no container of a pod in " + freezer)
+	}
+	if err := os.WriteFile(frozen, []byte("FROZEN"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	halt(t, "kill", l.node("dev"))
 	if out := docker(t, "inspect", "--format", "{{.State.Running}}", l.node("dev")); out != "true" {
