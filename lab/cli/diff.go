@@ -217,22 +217,7 @@ func (p *program) compareLive(ctx context.Context, ws *workspace.Workspace, o di
 	if err != nil {
 		return res, err
 	}
-	hub := est.Hub()
-	clusters := dryrun.Clusters{
-		Connect: func(name string) (*dryrun.Cluster, error) {
-			cfg, err := l.core.Clusters.RESTConfig(name)
-			if err != nil {
-				return nil, err
-			}
-			return dryrun.Connect(cfg)
-		},
-		Home: func(a desired.App) string {
-			if hub.Engine.Everywhere() {
-				return a.Cluster
-			}
-			return hub.Name
-		},
-	}
+	clusters := l.asked(est)
 	var is, would []desired.App
 	err = p.ui.Narrate(func(progress lab.Progress) (err error) {
 		progress("asking what applying would change")
@@ -249,6 +234,26 @@ func (p *program) compareLive(ctx context.Context, ws *workspace.Workspace, o di
 		res.Read.After = revisions(ws)
 	}
 	return res, nil
+}
+
+// asked returns the clusters of a lab for dry runs.
+func (l *instance) asked(est *lab.Estate) *dryrun.Clusters {
+	hub := est.Hub()
+	return &dryrun.Clusters{
+		Connect: func(name string) (*dryrun.Cluster, error) {
+			cfg, err := l.core.Clusters.RESTConfig(name)
+			if err != nil {
+				return nil, err
+			}
+			return dryrun.Connect(cfg)
+		},
+		Home: func(a desired.App) string {
+			if hub.Engine.Everywhere() {
+				return a.Cluster
+			}
+			return hub.Name
+		},
+	}
 }
 
 // titleOf names a state by its revisions that the other one does not have.

@@ -11,6 +11,8 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/bridge"
 	"homelab/lab/consequence"
+	"homelab/lab/desired"
+	"homelab/lab/dryrun"
 	"homelab/lab/forge"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -45,7 +47,7 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 	if sides[0], sides[1], err = ws.Between(ctx, revs...); err != nil {
 		return err
 	}
-	res, err := p.consequences(ctx, sides, from)
+	res, _, err := p.consequences(ctx, sides, from)
 	if err != nil {
 		return err
 	}
@@ -64,14 +66,14 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 	return nil
 }
 
-// consequences returns what the engine does when the files of one side become those of the other.
-func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspace, from origin) (ui.ConsequenceResult, error) {
+// consequences returns what the engine does when the files of one side become those of the other, and what it has then.
+func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspace, from origin) (ui.ConsequenceResult, []desired.App, error) {
 	var states [2]consequence.State
 	addons := map[string]string{}
 	for i, side := range sides {
 		est, apps, err := p.model(ctx, side, from)
 		if err != nil {
-			return ui.ConsequenceResult{}, err
+			return ui.ConsequenceResult{}, nil, err
 		}
 		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Apps: apps}
 		for _, c := range est.Clusters {
@@ -82,7 +84,7 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 		}
 	}
 	if states[0].Engine != states[1].Engine {
-		return ui.ConsequenceResult{}, &lab.Error{
+		return ui.ConsequenceResult{}, nil, &lab.Error{
 			Exit: lab.ExitInvalid, Code: "engine_changes", Message: "the engine changes from " + string(states[0].Engine) + " to " + string(states[1].Engine),
 			Cure: "compare with one engine: --engine " + string(states[1].Engine),
 		}
@@ -98,11 +100,11 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 			Loses: e.Loses, Cure: e.Cure, File: e.At.File, Line: e.At.Line,
 		})
 	}
-	return res, nil
+	return res, states[1].Apps, nil
 }
 
-// foreseen returns what the engine does once the forge has the working tree, or why that is unknown.
-func (p *program) foreseen(ctx context.Context, l *instance, from origin) (effects []ui.Consequence, unknown string) {
+// foreseen returns what the engine does once the forge has the working tree, or why that is unknown. With ask, API servers say what they refuse.
+func (p *program) foreseen(ctx context.Context, l *instance, from origin, ask bool) (effects []ui.Consequence, unknown string) {
 	if runs := l.ws.Record.Type; runs != "" && runs != l.core.Definition.Type {
 		return nil, "the engine is replaced"
 	}
@@ -121,11 +123,33 @@ func (p *program) foreseen(ctx context.Context, l *instance, from origin) (effec
 		}
 		return nil, nil
 	})
-	res, err := p.consequences(ctx, [2]*workspace.Workspace{before, l.ws}, from)
+	res, apps, err := p.consequences(ctx, [2]*workspace.Workspace{before, l.ws}, from)
 	if err != nil {
 		return nil, err.Error()
 	}
+	if ask {
+		refuse(ctx, l.asked(l.core.Estate), apps, res.Effects)
+	}
 	return res.Effects, ""
+}
+
+// refuse finds changes that the API servers of a lab refuse, by dry runs.
+func refuse(ctx context.Context, clusters *dryrun.Clusters, apps []desired.App, effects []ui.Consequence) {
+	refused := map[string]map[[2]string]string{} // by application
+	for i := range effects {
+		e := &effects[i]
+		changes := []string{string(consequence.Update), string(consequence.Restart), string(consequence.Create)}
+		at := slices.IndexFunc(apps, func(a desired.App) bool { return a.Name == e.Application })
+		if at < 0 || !slices.Contains(changes, e.Action) {
+			continue
+		}
+		if refused[e.Application] == nil {
+			refused[e.Application] = clusters.Refused(ctx, apps[at])
+		}
+		if why := refused[e.Application][[2]string{e.Cluster, e.Object}]; why != "" {
+			e.Action, e.Reason = string(consequence.Refuse), why
+		}
+	}
 }
 
 // deletes returns what the engine deletes, with contents that are not in Git, once the forge has the working tree, or why that is unknown. A replaced engine leaves all
@@ -134,7 +158,7 @@ func (p *program) deletes(ctx context.Context, l *instance, o upOptions) (loses 
 	if o.run.Switch {
 		return nil, ""
 	}
-	effects, unknown := p.foreseen(ctx, l, o.origin)
+	effects, unknown := p.foreseen(ctx, l, o.origin, false)
 	for _, e := range effects {
 		if e.Action == string(consequence.Unknown) && unknown == "" {
 			unknown = e.Application + " in " + e.Cluster + ": " + e.Reason

@@ -248,7 +248,7 @@ func (p *program) dryRun(ctx context.Context, ws *workspace.Workspace, with part
 	asks := ui.Asks{Untrusted: things(lacking), Open: with.open}
 	if seen.Forge.Answers && len(seen.Estate) > 0 {
 		p.ui.Println("reading what the engine has from the forge")
-		asks.Effects, asks.EffectsUnknown = p.foreseen(ctx, l, o.origin)
+		asks.Effects, asks.EffectsUnknown = p.foreseen(ctx, l, o.origin, true)
 	}
 	return p.ui.Plan(ws.Name, steps, l.core.Estate.Applications, ui.OnlyInForge{}, plan.String(steps), asks)
 }

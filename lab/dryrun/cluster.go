@@ -3,8 +3,12 @@ package dryrun
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,16 +27,20 @@ import (
 	"homelab/lab/argo"
 )
 
-// Cluster asks the API server of a cluster.
+// patience is how long an API server may take for a request.
+const patience = 10 * time.Second
+
+// Cluster asks the API server of a cluster. One that does not answer is asked no more.
 type Cluster struct {
 	client dynamic.Interface
 	mapper meta.RESTMapper
+	silent atomic.Pointer[error]
 }
 
 // Connect returns the cluster of a configuration. It makes no request.
 func Connect(cfg *rest.Config) (*Cluster, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1 // the API server sheds load by itself
+	cfg.QPS, cfg.Timeout = -1, patience // the API server sheds load by itself
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -58,14 +66,19 @@ func (c *Cluster) resource(o *unstructured.Unstructured) (dynamic.ResourceInterf
 }
 
 // read returns an object as it is, or nil if there is none.
-func (c *Cluster) read(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	resource, err := c.resource(o)
-	if err != nil {
-		return nil, err
+func (c *Cluster) read(ctx context.Context, o *unstructured.Unstructured) (live *unstructured.Unstructured, err error) {
+	if err := c.silent.Load(); err != nil {
+		return nil, *err
 	}
-	live, err := resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+	resource, err := c.resource(o)
+	if err == nil {
+		live, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
+	}
+	if failed := new(url.Error); errors.As(err, &failed) {
+		c.silent.Store(&err)
 	}
 	return live, err
 }
@@ -73,16 +86,16 @@ func (c *Cluster) read(ctx context.Context, o *unstructured.Unstructured) (*unst
 // compare returns an object as it is, nil if there is none, and as it would be after it was applied in the way of the engine that has applied it before. An error is
 // also what the API server refuses.
 func (c *Cluster) compare(ctx context.Context, o *unstructured.Unstructured) (is, would map[string]any, err error) {
+	live, err := c.read(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	resource, err := c.resource(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	live, err := resource.Get(ctx, o.GetName(), metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, nil, err
-	}
 	dry := []string{metav1.DryRunAll}
-	if err != nil {
+	if live == nil {
 		next, err := resource.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: dry})
 		if apierrors.IsNotFound(err) { // its namespace is to come
 			next, err = o, nil

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"homelab/lab"
@@ -60,6 +61,23 @@ func (c *Clusters) Compare(ctx context.Context, apps []desired.App, done func(ap
 	}
 	err = group.Wait()
 	return is, would, err
+}
+
+// Refused returns why API servers refuse objects of an application, by cluster and ID: a field cannot be changed, or admission forbids it. What is not known is not refused.
+func (c *Clusters) Refused(ctx context.Context, app desired.App) map[[2]string]string {
+	refused := map[[2]string]string{}
+	objects, _ := app.Rendered()
+	for _, o := range objects {
+		cluster, err := c.get(o.Cluster)
+		of := &unstructured.Unstructured{}
+		if text, failed := o.JSON(); o.Hook != "" || err != nil || failed != nil || of.UnmarshalJSON(text) != nil {
+			continue
+		}
+		if _, _, err := cluster.compare(ctx, of); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			refused[[2]string{o.Cluster, o.ID()}] = err.Error()
+		}
+	}
+	return refused
 }
 
 // app returns an application as it runs, and as it would.

@@ -2,15 +2,18 @@ package dryrun
 
 import (
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 
 	"homelab/lab"
@@ -148,6 +151,30 @@ func TestCompareRefused(t *testing.T) {
 	api.Refuse("patch configmaps", errors.New("data is immutable"))
 	if got, want := compare(t, c, app(t, wanted)), []string{"unknown ConfigMap web/one: data is immutable"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	c, api := newCluster(t)
+	api.Create(t, "web", wanted)
+	clusters := Clusters{Connect: func(string) (*Cluster, error) { return c, nil }}
+	if got := clusters.Refused(t.Context(), app(t, wanted)); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	api.Refuse("patch configmaps", apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "one", field.ErrorList{field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")}))
+	got := clusters.Refused(t.Context(), app(t, wanted))
+	if why := got[[2]string{"dev", "ConfigMap web/one"}]; len(got) != 1 || !strings.Contains(why, "data: Forbidden: field is immutable") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A cluster that does not answer is asked once.
+func TestCompareSilent(t *testing.T) {
+	c, api := newCluster(t)
+	api.Refuse("get configmaps", &url.Error{Op: "Get", URL: "https://127.0.0.1:1", Err: errors.New("connection refused")})
+	got := compare(t, c, app(t, wanted+"---\n"+strings.Replace(wanted, "one", "two", 1)))
+	if len(got) != 2 || !strings.Contains(got[0], "connection refused") || len(api.Actions()) != 1 {
+		t.Errorf("%q, %d requests", got, len(api.Actions()))
 	}
 }
 
