@@ -32,7 +32,7 @@ func (p *program) planCommand() *cli.Command {
 			&cli.StringFlag{Name: "cluster", Usage: "only effects in `CLUSTER`"},
 			&cli.BoolFlag{Name: "check", Usage: "exit with 4 if something is deleted, recreated, refused or unknown"},
 		},
-		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.reviewAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.plan(c.Context, ws, revisionsOf(c), c.String("cluster"), originOf(c), c.Bool("check"))
 		}),
 	}
@@ -57,6 +57,10 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 	for _, side := range sides {
 		p.readAt(side)
 	}
+	if err := p.leftOpen(sides[1]); err != nil {
+		return err
+	}
+	own(sides[1], &res)
 	if err := p.ui.Consequences(res); err != nil {
 		return err
 	}
