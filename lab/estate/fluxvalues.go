@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 
 	"homelab/lab/fluxset"
 	"homelab/lab/provenance"
 	"homelab/lab/render"
-	"homelab/lab/strict"
 )
 
 // valuesTree is the tree of the files that Kustomizations make values of; refs have no slash.
@@ -56,8 +56,8 @@ func (m made) releaseSubject() provenance.Subject {
 	var others []any
 	for i, f := range m.as.From {
 		var layer map[string]any
-		if docs, err := strict.Nodes([]byte(f.Text)); isFile(i) < 0 && f.TargetPath == "" && err == nil && len(docs) == 1 {
-			_ = docs[0].Decode(&layer) // else it is an input as a whole, or none
+		if isFile(i) < 0 {
+			layer, _ = fluxset.Values([]fluxset.ValuesFrom{f}, nil) // they were merged before
 		}
 		others = append(others, layer)
 	}
@@ -90,12 +90,12 @@ func (m made) releaseSubject() provenance.Subject {
 					}
 					r.From[i].Text = string(data)
 				} else if i < len(changed) {
-					if layer, _ := changed[i].(map[string]any); len(layer) > 0 {
+					if layer, _ := changed[i].(map[string]any); len(layer) > 0 && !reflect.DeepEqual(layer, others[i]) {
 						text, err := json.Marshal(layer)
 						if err != nil {
 							return nil, err
 						}
-						r.From[i].Text = string(text)
+						r.From[i].Text, r.From[i].TargetPath = string(text), ""
 					}
 				}
 			}

@@ -227,18 +227,18 @@ func (l *linter) values() {
 					judge(a, name, true, k, doc, func(key *yaml.Node, _ []string) lab.Position { return strict.Position(name, key) })
 				}
 			}
-			for field, n := range p.written() {
-				name := fmt.Sprintf("%s %d %s", a.At, i, field)
-				if p.release != "" { // its values come from ConfigMaps, which clusters with other versions of the chart may share
-					name = p.release[strings.LastIndex(p.release, "/")+1:]
+			for _, w := range p.written() {
+				name := fmt.Sprintf("%s %d %s", a.At, i, strings.Join(w.at, "."))
+				if p.release != "" { // clusters with other versions of the chart may share it
+					name = p.release[strings.LastIndex(p.release, "/")+1:] + strings.Join(w.at, ".")
 				}
-				judge(a, name, false, k, n, func(_ *yaml.Node, path []string) lab.Position {
-					at := p.At([]string{"helm", field})
-					if field == "valuesObject" {
-						at = p.At(append([]string{"helm", field}, path...))
+				judge(a, name, false, k, w.values, func(_ *yaml.Node, path []string) lab.Position {
+					at := p.At(append(slices.Clone(w.at), path...))
+					if len(at) == 0 {
+						at = p.At(w.at)
 					}
 					if len(at) == 0 {
-						return l.layered(a, path)
+						return a.At
 					}
 					return at[0]
 				})
@@ -277,29 +277,6 @@ func within(n *yaml.Node, path []string) bool {
 	return true
 }
 
-// layered returns the position of a value in lab's layers for an application, the last one that has it, or else that of the application.
-func (l *linter) layered(a application, path []string) lab.Position {
-	c, _ := l.Estate.Cluster(a.Cluster)
-	at := a.At
-	for _, dir := range []string{lab.EnvironmentsDir + "/" + lab.DefaultEnvironment, lab.EnvironmentsDir + "/" + c.Environment, lab.ClustersDir + "/" + a.Cluster} {
-		file := dir + "/addons/" + a.Addon + "/values.yaml"
-		text, err := l.text(file)
-		if err != nil || !l.read[file] {
-			continue
-		}
-		docs, _ := strict.Parse(file, []byte(text))
-		for _, doc := range docs {
-			if n := doc; within(n, path) {
-				for _, key := range path {
-					n = strict.Get(n, key)
-				}
-				at = strict.Position(file, n)
-			}
-		}
-	}
-	return at
-}
-
 // unsure reports whether an application that cannot be rendered may have the values, too.
 func (l *linter) unsure(of *layer, name string, by application) bool {
 	return slices.ContainsFunc(l.apps, func(a application) bool {
@@ -320,19 +297,36 @@ func (p part) documents(tree, file, name string) []*yaml.Node {
 	return docs
 }
 
-// written returns the values in the options of a part, by field.
-func (p part) written() map[string]*yaml.Node {
-	list := map[string]*yaml.Node{}
+// written is values in the options of a part.
+type written struct {
+	at     []string // in the options
+	values *yaml.Node
+}
+
+// written returns the values in the options of a part.
+func (p part) written() (list []written) {
+	add := func(values any, at ...string) {
+		if object, _ := values.(map[string]any); len(object) > 0 {
+			if n := (&yaml.Node{}); n.Encode(object) == nil {
+				list = append(list, written{at, n})
+			}
+		}
+	}
 	helm, _ := p.Options["helm"].(map[string]any)
-	if object, _ := helm["valuesObject"].(map[string]any); len(object) > 0 {
-		n := &yaml.Node{}
-		if n.Encode(object) == nil {
-			list["valuesObject"] = n
-		}
-	} else if text, _ := helm["values"].(string); text != "" {
+	add(helm["valuesObject"], "helm", "valuesObject")
+	if text, _ := helm["values"].(string); len(list) == 0 && text != "" {
 		if docs, problems := strict.Parse("values", []byte(text)); len(problems) == 0 && len(docs) == 1 {
-			list["values"] = docs[0]
+			list = append(list, written{[]string{"helm", "values"}, docs[0]})
 		}
+	}
+	spec, _ := p.Options["spec"].(map[string]any)
+	if p.release == "" {
+		return list
+	}
+	add(spec["values"], "spec", "values")
+	from, _ := spec["valuesFrom"].([]any)
+	for i, values := range from {
+		add(values, "spec", "valuesFrom", strconv.Itoa(i))
 	}
 	return list
 }
@@ -346,8 +340,8 @@ func (k *known) with(p part) *known {
 			texts += string(data)
 		}
 	}
-	for _, n := range p.written() {
-		data, _ := yaml.Marshal(n)
+	for _, w := range p.written() {
+		data, _ := yaml.Marshal(w.values)
 		texts += string(data)
 	}
 	if !strings.Contains(texts, ".Values") {
