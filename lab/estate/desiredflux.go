@@ -1,0 +1,168 @@
+package estate
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"homelab/lab"
+	"homelab/lab/desired"
+	"homelab/lab/finding"
+	"homelab/lab/flux"
+	"homelab/lab/fluxset"
+	"homelab/lab/provenance"
+	"homelab/lab/render"
+	"homelab/lab/strict"
+)
+
+// wantFlux records a Kustomization as Flux will have it.
+func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Application) {
+	var manifest any
+	if app.Manifest != nil {
+		_ = app.Manifest.Decode(&manifest) // it was decoded before
+	}
+	home := l.estate.Hub().Name
+	if l.estate.Hub().Engine.Everywhere() {
+		home = g.Cluster
+	}
+	want := desired.App{Application: g.Application, Engine: lab.EngineFlux, At: g.At, Manifest: manifest, Layers: func() []desired.Layer { return layersOf(app) }}
+	of := desired.Part{Cluster: cmp.Or(app.Remote, home), Render: func() ([]render.Document, error) {
+		switch {
+		case app.Elsewhere != "":
+			return nil, absent(app.At, strings.TrimPrefix(app.Path+" of ", " of ")+app.Elsewhere, "mount a clone of it: spec.repositories of the hub")
+		case app.Objects == nil && app.LeftOut != "":
+			return nil, &render.Error{Problem: lab.Problem{Code: finding.LeftOut, Position: app.At, Message: app.LeftOut}}
+		}
+		return app.Objects, nil
+	}}
+	of.Subject = func() (provenance.Subject, error) {
+		if _, err := of.Render(); err != nil || app.Place == nil {
+			return provenance.Subject{}, err
+		}
+		return kustomization(app), nil
+	}
+	want.Parts = append(want.Parts, of)
+	for _, r := range app.Releases {
+		want.Parts = append(want.Parts, part(
+			desired.Part{Name: r.Namespace + "/" + r.Name, Cluster: cmp.Or(r.Remote, home), Namespace: r.TargetNamespace}, func() made { return l.release(w, app, r) },
+		))
+	}
+	l.apps = append(l.apps, want)
+}
+
+// layersOf returns the ConfigMaps and Secrets that a Kustomization and its HelmReleases take values from.
+func layersOf(app fluxset.Application) []desired.Layer {
+	var list []desired.Layer
+	for _, r := range app.Reads {
+		layer := desired.Layer{At: r.At, Entry: r.Name, Object: r.Kind + " " + r.Namespace + "/" + r.Name, Exists: r.Known || r.Late != nil, Optional: r.Optional}
+		if r.Cluster != "" || !r.Variables && len(r.Keys) != 1 {
+			continue
+		}
+		if !r.Variables {
+			layer.Key = r.Keys[0].Name
+		}
+		list = append(list, layer)
+	}
+	return list
+}
+
+// kustomization is what a Kustomization is built from: files, its spec, and variables.
+func kustomization(app fluxset.Application) provenance.Subject {
+	k := app.Built
+	k.Budget = nil
+	variables := map[string]any{}
+	for name, value := range k.Variables {
+		variables[name] = value
+	}
+	return provenance.Subject{
+		Options: map[string]any{"spec": k.Spec, "variables": variables},
+		Name:    func(_, file string) string { return app.Place(file) },
+		At:      func(path []string) []lab.Position { return positions(app.Manifest, app.At.File, path) },
+		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
+			k := k
+			k.FS = open("", k.FS)
+			if options != nil {
+				k.Spec, _ = options["spec"].(map[string]any)
+				if k.Variables != nil {
+					k.Variables = map[string]string{}
+				}
+				changed, _ := options["variables"].(map[string]any)
+				for name, value := range changed {
+					k.Variables[name], _ = value.(string)
+				}
+			}
+			docs, _, err := k.Build()
+			for i := range docs {
+				docs[i].File = app.Place(docs[i].File)
+			}
+			return docs, err
+		},
+	}
+}
+
+// positions returns the position of a path in a document, or none.
+func positions(n *yaml.Node, file string, path []string) []lab.Position {
+	var keys []any
+	for _, key := range path {
+		if i, err := strconv.Atoi(key); err == nil {
+			keys = append(keys, i)
+		} else {
+			keys = append(keys, key)
+		}
+	}
+	if n = strict.Get(n, keys...); n == nil || n.Line == 0 {
+		return nil
+	}
+	return []lab.Position{{File: file, Line: n.Line}}
+}
+
+// release returns how a HelmRelease is rendered.
+func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Release) made {
+	if r.Values == nil {
+		return made{err: absent(r.At, "an object with values of "+r.Name, "only the cluster has it")}
+	}
+	m, use := made{}, lab.ChartUse{}
+	if r.Folder == "" {
+		use = lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
+		if use.Name == "" { // an OCIRepository
+			use.Name = path.Base(r.URL)
+			use.Repository = strings.TrimSuffix(r.URL, "/"+use.Name)
+			use.Version = cmp.Or(r.Revision, "latest")
+		}
+		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {
+			use.Repository = l.inputs().ChartRepoURL
+		}
+		r.Folder = "."
+		m = l.chartSource(use, func(files fs.FS) render.Source { return render.Source{FS: files} })
+	} else {
+		files, dir, err := w.Repository(r.URL, r.Revision)
+		if err != nil || r.Artifact {
+			return made{err: absent(r.At, strings.TrimSuffix(r.Folder+" of "+r.URL, " of "), "")}
+		}
+		m = made{Source: render.Source{FS: files}, name: func(_, file string) string { return path.Join(dir, file) }}
+	}
+	m.Path, m.as = r.Folder, &r
+	m.digest = l.digests(func(string) string {
+		return strings.Join([]string{use.Repository, use.Name, use.Version, r.URL, r.Revision}, " ")
+	}, func(string) fs.FS {
+		if use.Name != "" {
+			return nil
+		}
+		return m.FS
+	})
+	m.at = func(path []string) []lab.Position {
+		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
+		if i < 0 {
+			return nil
+		}
+		return positions(app.Objects[i].Node, app.Objects[i].File, path)
+	}
+	m.values = sync.OnceValue(func() []valuesFile { return valueFiles(app, r) })
+	return m
+}
