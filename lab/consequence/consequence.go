@@ -145,7 +145,7 @@ func (f *foresight) unit(u *unit) {
 		switch {
 		case o.Hook != "": // neither engine acts because a hook alone differs
 		case !found:
-			changed = true
+			changed = changed || f.rules.tracks(o)
 			f.removed(u, o, f.rules.prunes(u, v), false)
 		case replaced != "":
 			f.lose(u, o, Recreate, replaced, f.rules.gently(u), next.at())
@@ -191,7 +191,7 @@ func (f *foresight) again(u, v *unit, why string) {
 	for _, o := range u.objects {
 		next, found := find(v.objects, o)
 		switch {
-		case o.Hook != "":
+		case !f.lasting(o):
 		case verdict.action == Delete && f.rules.keeps(u, o, true) == "":
 			if !found {
 				f.lose(u, o, Delete, why, "", o.at())
@@ -200,6 +200,8 @@ func (f *foresight) again(u, v *unit, why string) {
 			}
 		case !found:
 			f.effect(u, o, Orphan, why, "", o.at())
+		case o.Hook != "":
+			f.effect(v, o, Rerun, "hook "+o.Hook+": the engine runs it again", "", o.at())
 		case !reflect.DeepEqual(o.content, next.content):
 			f.update(v, o, next)
 		}
@@ -231,10 +233,15 @@ func (f *foresight) gone(u *unit) {
 		return
 	}
 	for _, o := range u.objects {
-		if o.Hook == "" {
+		if f.lasting(o) {
 			f.removed(u, o, verdict, true)
 		}
 	}
+}
+
+// lasting reports whether an object stays in its cluster: all but hooks that do not run at a sync, or that are deleted once they have run.
+func (f *foresight) lasting(o object) bool {
+	return o.Hook == "" || f.rules.runs(o.Hook) && f.rules.stays(o)
 }
 
 // held is the key of the fate of a unit's manifest.
@@ -301,7 +308,7 @@ func (f *foresight) created() {
 			continue
 		}
 		for _, o := range u.objects {
-			if o.Hook == "" && f.was[o.key()] == nil {
+			if (o.Hook == "" || f.former[u.key()] == nil && f.lasting(o)) && f.was[o.key()] == nil {
 				f.effect(u, o, Create, "", "", o.at())
 			}
 		}

@@ -43,6 +43,10 @@ type rules interface {
 	refused() string
 	// runs reports whether a hook runs when objects of its unit change.
 	runs(hook string) bool
+	// stays reports whether a hook that has run is one of its unit's objects until it runs again.
+	stays(hook object) bool
+	// tracks reports whether the engine notices that an object is no longer desired.
+	tracks(o object) bool
 }
 
 func rulesOf(engine lab.EngineType) rules {
@@ -86,8 +90,17 @@ func destination(u *unit) string {
 	return text(u.manifest, "spec", "destination", "name") + "|" + text(u.manifest, "spec", "destination", "server")
 }
 
-func (argoRules) keeps(u *unit, o object, goes bool) string {
-	if text(o.content, "kind") == "CustomResourceDefinition" { // GenerateManifests in argo-cd's reposerver gives it no tracking annotation
+func (argoRules) tracks(o object) bool {
+	return text(o.content, "kind") != "CustomResourceDefinition" // GenerateManifests in argo-cd's reposerver gives it no tracking annotation
+}
+
+func (argoRules) stays(hook object) bool {
+	policies := append(annotation(hook, argo.HookDeletePolicy), annotation(hook, "helm.sh/hook-delete-policy")...)
+	return !slices.ContainsFunc(policies, func(p string) bool { return strings.EqualFold(strings.ReplaceAll(p, "-", ""), "HookSucceeded") })
+}
+
+func (a argoRules) keeps(u *unit, o object, goes bool) string {
+	if !a.tracks(o) {
 		return "definitions are not tracked, and stay"
 	}
 	option := "Prune=false"
@@ -195,6 +208,10 @@ func (fluxRules) prunes(_, after *unit) verdict {
 	}
 	return verdictOf(Orphan, "its Kustomization does not prune")
 }
+
+func (fluxRules) tracks(object) bool { return true }
+
+func (fluxRules) stays(object) bool { return false } // Helm forgets its hooks
 
 func (fluxRules) keeps(u *unit, o object, _ bool) string {
 	if u.release != "" {
