@@ -114,8 +114,10 @@ func (l *testLab) cut(line string) {
 }
 
 var changes = []change{
-	{name: "values", edit: func(l *testLab) { l.edit(thingsFile, `v: "1"`, `v: "2"`) }},
-	{name: "template of pods", edit: func(l *testLab) { l.edit(thingsFile, "image: idle", "image: idler") }},
+	{name: "values and a template of pods", edit: func(l *testLab) {
+		l.edit(thingsFile, `v: "1"`, `v: "2"`)
+		l.edit(thingsFile, "image: idle", "image: idler")
+	}},
 	{name: "pruned", edit: func(l *testLab) { l.cut("name: pruned") }},
 	{name: "exempt", fails: []lab.EngineType{lab.EngineArgoCD}, edit: func(l *testLab) { l.cut("name: exempt") }},
 	{name: "immutable field", fails: []lab.EngineType{lab.EngineArgoCD, lab.EngineFlux}, edit: func(l *testLab) {
@@ -128,7 +130,6 @@ var changes = []change{
 	{name: "definition", edit: func(l *testLab) { l.cut("kind: CustomResourceDefinition") }},
 	{name: "namespace", edit: func(l *testLab) { l.cut("name: things-more") }},
 	{name: "renamed", engine: lab.EngineArgoCD, either: true, edit: func(l *testLab) { l.edit("addons/things/applicationset.yaml", "{{.name}}-things", "{{.name}}-stuff") }},
-	{name: "hook alone", engine: lab.EngineArgoCD, edit: func(l *testLab) { l.edit(thingsFile, "PreSync}}\ndata: {v: \"1\"}", "PreSync}}\ndata: {v: \"2\"}") }},
 	{name: "moved to another set", engine: lab.EngineArgoCD, either: true, edit: func(l *testLab) {
 		l.edit("addons/things/applicationset.yaml", "metadata: {name: things, namespace: argocd}", "metadata: {name: stuff, namespace: argocd}")
 	}},
@@ -195,9 +196,11 @@ func foreseen(t *testing.T, l *testLab) {
 		if !plan.Confident {
 			t.Errorf("%s: unknown: %+v", c.name, plan)
 		}
-		dry := decode[ui.PlanResult](l, "up", "--dry-run")
-		if d := cmp.Diff(plan.Effects, dry.Effects); d != "" || dry.EffectsUnknown != "" {
-			t.Errorf("%s: lab plan and lab up --dry-run differ: %s\n%s", c.name, dry.EffectsUnknown, d)
+		if plan.Severe() { // each costs seconds
+			dry := decode[ui.PlanResult](l, "up", "--dry-run")
+			if d := cmp.Diff(plan.Effects, dry.Effects); d != "" || dry.EffectsUnknown != "" {
+				t.Errorf("%s: lab plan and lab up --dry-run differ: %s\n%s", c.name, dry.EffectsUnknown, d)
+			}
 		}
 		was := l.fates(t)
 		args := []string{"up"}
