@@ -116,8 +116,18 @@ func (r Remote) Files(ctx context.Context) (fs.FS, error) {
 	return found, nil
 }
 
-// MirrorFiles returns the files at the head of a mirror's branch, as Estate does.
-func (g *Gitea) MirrorFiles(ctx context.Context, m Mirror) (fs.FS, error) { return g.of(m).Estate(ctx) }
+// MirrorFiles returns the files at the head of a mirror's branch, as Estate does, or nil if they are those of its working tree: a mirror may be large.
+func (g *Gitea) MirrorFiles(ctx context.Context, m Mirror) (fs.FS, error) {
+	other, same := g.of(m), false
+	err := g.call(ctx, "the state of mirror "+m.Name, gitLimit, func(ctx context.Context, s State) (err error) {
+		_, same, err = other.same(ctx, s, m.Tree)
+		return err
+	})
+	if err == nil && same {
+		return nil, nil
+	}
+	return other.Estate(ctx)
+}
 
 // Estate waits until the forge answers and returns the files at the head of the branch, or nil without commits.
 func (g *Gitea) Estate(ctx context.Context) (files fs.FS, err error) {
