@@ -84,7 +84,7 @@ func Of(before, after State) ([]Effect, lab.Problems) {
 	hold(f.before)
 	hold(f.after)
 	f.former, f.next = byKey(f.before), byKey(f.after)
-	f.was, f.will = owners(f.before), owners(f.after)
+	f.was, f.will = f.owners(f.before), f.owners(f.after)
 	for _, u := range slices.SortedStableFunc(slices.Values(f.before), func(a, b *unit) int { return cmp.Compare(a.depth, b.depth) }) { // what applies others first
 		f.unit(u)
 	}
@@ -258,6 +258,9 @@ func (f *foresight) removed(u *unit, o object, v verdict, goes bool) {
 	}
 	f.fates[u.key()+"|"+text(o.content, "kind")+"|"+text(o.content, "metadata", "namespace")+"|"+text(o.content, "metadata", "name")] = v.action
 	to := f.will[o.key()]
+	if to != nil && to.key() == u.key() { // it has become a hook
+		to = nil
+	}
 	switch {
 	case to != nil && v.action == Delete:
 		f.lose(u, o, Recreate, "it moves: deleted and created again, unless the other is synced first", f.rules.gently(u), o.at())

@@ -211,11 +211,11 @@ func byKey(units []*unit) map[string]*unit {
 	return of
 }
 
-func owners(units []*unit) map[string]*unit {
+func (f *foresight) owners(units []*unit) map[string]*unit {
 	of := map[string]*unit{}
 	for _, u := range units {
 		for _, o := range u.objects {
-			if o.Hook == "" {
+			if f.lasting(o) {
 				of[o.key()] = u
 			}
 		}
