@@ -73,7 +73,11 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	if err != nil {
 		return err
 	}
-	est, apps, err := p.desired(ctx, ws, o.origin)
+	read := p.model
+	if p.ui.WantsJSON() { // says what is left out
+		read = p.desired
+	}
+	est, apps, err := read(ctx, ws, o.origin)
 	if err != nil {
 		return err
 	}

@@ -105,8 +105,8 @@ func (s *scanner) folder(dir string, open []string) error {
 	return nil
 }
 
-// Mentions reports whether the inputs of a source contain a word. Remote inputs are ignored.
-func Mentions(s Source, word string) bool {
+// Mentions reports whether the inputs of a source contain one of the words. Remote inputs are ignored.
+func Mentions(s Source, words ...string) bool {
 	s.Path = path.Clean(s.Path)
 	if !fs.ValidPath(s.Path) {
 		return false
@@ -114,7 +114,9 @@ func Mentions(s Source, word string) bool {
 	_ = s.override() // Render reports its errors
 	b := one(s.Budget)
 	found := false
-	has := func(data []byte) { found = found || bytes.Contains(data, []byte(word)) }
+	has := func(data []byte) {
+		found = found || slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(data, []byte(word)) })
+	}
 	if TypeOf(s.FS, s.Source) == Kustomize {
 		r := &repository{FS: s.FS, budget: b, read: map[string][]byte{}}
 		scan := &scanner{repository: r, taken: has}
