@@ -170,7 +170,7 @@ func run(ctx context.Context, dir string, env []string, program string, args ...
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"), env...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
