@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,15 +40,26 @@ func TestMain(m *testing.M) {
 
 // forge is an API of GitHub and GitLab in memory.
 type forge struct {
-	t        *testing.T
+	t *testing.T
+
+	mu       sync.Mutex // of the following
 	readOnly bool
 	comments []map[string]any
 	calls    []string
 }
 
+// has returns the comments and the calls.
+func (f *forge) has() (comments []map[string]any, calls []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.comments), slices.Clone(f.calls)
+}
+
 const token = "secret-token"
 
 func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.calls = append(f.calls, r.Method+" "+r.URL.RequestURI())
 	gitlab := strings.HasPrefix(r.URL.Path, "/projects/") || r.URL.Path == "/user"
 	if !gitlab && r.Header.Get("Authorization") != "Bearer "+token || gitlab && r.Header.Get("PRIVATE-TOKEN") != token {
@@ -181,7 +193,11 @@ func TestGitHub(t *testing.T) {
 		t.Errorf("log %q", log)
 	}
 	j.run(t, 0)
-	body, _ := api.comments[1]["body"].(string)
+	comments, _ := api.has()
+	if len(comments) != 2 || comments[0]["body"] != "<!-- lab review of 2e -->" {
+		t.Fatalf("%v", comments)
+	}
+	body, _ := comments[1]["body"].(string)
 	for _, want := range []string{"<!-- lab review of 2e -->\n### lab diff\n", "Pod web/web-6", "### lab lint\n\nerrors: 0, warnings: 7.\n", "- warning ` floating-image ` ` web/-rf.yaml:4 ` "} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
@@ -191,25 +207,24 @@ func TestGitHub(t *testing.T) {
 	if strings.Contains(plain, "@") || strings.Contains(strings.TrimPrefix(plain, "<!-- lab review of 2e -->"), "<") {
 		t.Errorf("outside of code:\n%s", plain)
 	}
-	if len(api.comments) != 2 || api.comments[0]["body"] != "<!-- lab review of 2e -->" {
-		t.Errorf("%v", api.comments)
-	}
 
+	api.mu.Lock()
 	api.readOnly, api.comments = true, nil
+	api.mu.Unlock()
 	if log := j.run(t, 0); log != "no comment: the API answers 403; the review is in the job's summary\n" {
 		t.Errorf("log %q", log)
 	}
 	if text, _ := os.ReadFile(summary); string(text) != body+"\n" {
 		t.Errorf("summary %s", text)
 	}
-	calls := len(api.calls)
+	_, calls := api.has()
 	j.run(t, 0, "LAB_REVIEW_TOKEN=")
 	j.run(t, 0, "LAB_REVIEW_REQUEST=../1")
 	for _, bad := range []string{"", "main", "--upload-pack=x", "$(touch pwned)"} {
 		j.run(t, 2, "LAB_REVIEW_BASE="+bad)
 	}
-	if len(api.calls) != calls {
-		t.Errorf("calls %q", api.calls[calls:])
+	if _, more := api.has(); len(more) != len(calls) {
+		t.Errorf("calls %q", more[len(calls):])
 	}
 	server.Close()
 	if log := j.run(t, 0); log != "no comment: the API cannot be reached; the review is in the job's summary\n" {
@@ -244,8 +259,8 @@ func TestGitLab(t *testing.T) {
 	if log := j.run(t, 0) + j.run(t, 0) + j.run(t, 0, "LAB_REVIEW_BASE="+head); log != "commented\nthe comment is up to date\nupdated the comment\n" {
 		t.Errorf("log %q", log)
 	}
-	if got := api.calls[len(api.calls)-1]; got != "PUT /projects/5/merge_requests/3/notes/101" {
-		t.Error(got)
+	if _, calls := api.has(); calls[len(calls)-1] != "PUT /projects/5/merge_requests/3/notes/101" {
+		t.Errorf("calls %q", calls)
 	}
 	if log := j.run(t, 0, "LAB_REVIEW_TOKEN="); log != "no comment: there is no token, or no pull request; the review is in review.md\n" {
 		t.Errorf("log %q", log)
