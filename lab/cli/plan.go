@@ -139,19 +139,20 @@ func (p *program) foreseen(ctx context.Context, l *instance, from origin, ask bo
 
 // refuse finds changes that the API servers of a lab refuse, by dry runs.
 func refuse(ctx context.Context, clusters *dryrun.Clusters, apps []desired.App, effects []ui.Consequence) {
-	refused := map[string]map[[2]string]string{} // by application
+	changes := []string{string(consequence.Update), string(consequence.Restart), string(consequence.Create)}
+	object := func(e ui.Consequence) dryrun.Object {
+		return dryrun.Object{App: e.Application, Cluster: e.Cluster, ID: e.Object}
+	}
+	asks, of := map[dryrun.Object]bool{}, map[string]bool{}
+	for _, e := range effects {
+		if slices.Contains(changes, e.Action) {
+			asks[object(e)], of[e.Application] = true, true
+		}
+	}
+	refused := clusters.Refused(ctx, slices.DeleteFunc(slices.Clone(apps), func(a desired.App) bool { return !of[a.Name] }), asks)
 	for i := range effects {
-		e := &effects[i]
-		changes := []string{string(consequence.Update), string(consequence.Restart), string(consequence.Create)}
-		at := slices.IndexFunc(apps, func(a desired.App) bool { return a.Name == e.Application })
-		if at < 0 || !slices.Contains(changes, e.Action) {
-			continue
-		}
-		if refused[e.Application] == nil {
-			refused[e.Application] = clusters.Refused(ctx, apps[at])
-		}
-		if why := refused[e.Application][[2]string{e.Cluster, e.Object}]; why != "" {
-			e.Action, e.Reason = string(consequence.Refuse), why
+		if why := refused[object(effects[i])]; why != "" {
+			effects[i].Action, effects[i].Reason = string(consequence.Refuse), why
 		}
 	}
 }

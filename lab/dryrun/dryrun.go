@@ -63,20 +63,35 @@ func (c *Clusters) Compare(ctx context.Context, apps []desired.App, done func(ap
 	return is, would, err
 }
 
-// Refused returns why API servers refuse objects of an application, by cluster and ID: a field cannot be changed, or admission forbids it. What is not known is not refused.
-func (c *Clusters) Refused(ctx context.Context, app desired.App) map[[2]string]string {
-	refused := map[[2]string]string{}
-	objects, _ := app.Rendered()
-	for _, o := range objects {
-		cluster, err := c.get(o.Cluster)
-		of := &unstructured.Unstructured{}
-		if text, failed := o.JSON(); o.Hook != "" || err != nil || failed != nil || of.UnmarshalJSON(text) != nil {
-			continue
-		}
-		if _, _, err := cluster.compare(ctx, of); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-			refused[[2]string{o.Cluster, o.ID()}] = err.Error()
-		}
+// Object is an object of an application.
+type Object struct{ App, Cluster, ID string }
+
+// Refused returns why API servers refuse objects: a field cannot be changed, or admission forbids it. asks selects the objects. What is not known is not refused.
+func (c *Clusters) Refused(ctx context.Context, apps []desired.App, asks map[Object]bool) map[Object]string {
+	refused := map[Object]string{}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for _, app := range apps {
+		group.Go(func() error {
+			objects, _ := app.Rendered()
+			for _, o := range objects {
+				key := Object{app.Name, o.Cluster, o.ID()}
+				cluster, err := c.get(o.Cluster)
+				of := &unstructured.Unstructured{}
+				if text, failed := o.JSON(); !asks[key] || o.Hook != "" || err != nil || failed != nil || of.UnmarshalJSON(text) != nil {
+					continue
+				}
+				if _, _, err := cluster.compare(ctx, of); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+					mu.Lock()
+					refused[key] = err.Error()
+					mu.Unlock()
+				}
+			}
+			return nil
+		})
 	}
+	_ = group.Wait() // no error
 	return refused
 }
 
@@ -130,7 +145,11 @@ func (c *Clusters) app(ctx context.Context, app desired.App) (is, would desired.
 		put(gets, k, next, o.File)
 	}
 	if app.Manifest != nil {
-		is.Manifest, would.Manifest = c.manifest(ctx, app, func(cluster string, o map[string]any) { put(has, key{"", cluster}, o, "") }, known, len(failed) == 0)
+		left := func(cluster string, o map[string]any) { put(has, key{"", cluster}, o, "") }
+		var err error
+		if is.Manifest, would.Manifest, err = c.manifest(ctx, app, left, known, len(failed) == 0); err != nil {
+			add(&is, &would, desired.Part{Name: "itself", Cluster: app.Cluster}, nil, nil, problem(lab.Problem{Position: app.At, Message: err.Error()}))
+		}
 	}
 	for _, k := range order {
 		add(&is, &would, desired.Part{Name: k.release, Cluster: k.cluster}, has[k], gets[k], nil)
@@ -139,42 +158,45 @@ func (c *Clusters) app(ctx context.Context, app desired.App) (is, would desired.
 }
 
 // manifest returns the manifest of an application as it is, and as it would be. Objects that the engine has applied for it and that are not known any more are passed to
-// left, if all are known.
-func (c *Clusters) manifest(ctx context.Context, app desired.App, left func(cluster string, o map[string]any), known map[string]bool, all bool) (is, would any) {
-	home, err := c.get(c.Home(app))
-	if err != nil {
-		return app.Manifest, app.Manifest // its objects say that the cluster is unknown
-	}
+// left, if all are known. With an error, both are the same.
+func (c *Clusters) manifest(ctx context.Context, app desired.App, left func(cluster string, o map[string]any), known map[string]bool, all bool) (is, would any, err error) {
 	want := &unstructured.Unstructured{}
 	encoded, err := json.Marshal(app.Manifest)
 	if err == nil {
 		err = want.UnmarshalJSON(encoded)
 	}
+	var home *Cluster
+	if err == nil {
+		home, err = c.get(c.Home(app))
+	}
 	if err != nil {
-		return app.Manifest, app.Manifest
+		return app.Manifest, app.Manifest, err
 	}
 	live, next, err := home.compare(ctx, want)
-	if err != nil {
-		return app.Manifest, app.Manifest
+	switch {
+	case err != nil:
+		return app.Manifest, app.Manifest, err
+	case live == nil:
+		return nil, next, nil
+	case !all || len(app.Parts) == 0:
+		return live, next, nil
 	}
-	if live == nil {
-		return nil, next
+	of, err := home.read(ctx, want)
+	if err != nil || of == nil {
+		return live, next, err
 	}
-	cluster, err := c.get(app.Cluster)
-	if err != nil || !all {
-		return live, next
-	}
-	if of, err := home.read(ctx, want); err == nil && of != nil {
-		for _, o := range applied(of) {
-			if known[idOf(o)] {
-				continue
-			}
-			if found, err := cluster.read(ctx, o); err == nil && found != nil {
-				left(app.Cluster, clean(found))
-			}
+	name := app.Parts[0].Cluster // the others are releases, or of the same cluster
+	cluster, err := c.get(name)
+	for _, o := range applied(of) {
+		if err != nil || known[idOf(o)] {
+			continue
+		}
+		var found *unstructured.Unstructured
+		if found, err = cluster.read(ctx, o); found != nil {
+			left(name, clean(found))
 		}
 	}
-	return live, next
+	return live, next, err
 }
 
 // add adds a part to both states, or the reason why it is unknown in both.

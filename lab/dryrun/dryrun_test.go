@@ -158,12 +158,17 @@ func TestRefused(t *testing.T) {
 	c, api := newCluster(t)
 	api.Create(t, "web", wanted)
 	clusters := Clusters{Connect: func(string) (*Cluster, error) { return c, nil }}
-	if got := clusters.Refused(t.Context(), app(t, wanted)); len(got) > 0 {
+	key := Object{"web", "dev", "ConfigMap web/one"}
+	apps := []desired.App{app(t, wanted)}
+	if got := clusters.Refused(t.Context(), apps, map[Object]bool{key: true}); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
 	api.Refuse("patch configmaps", apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "one", field.ErrorList{field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set")}))
-	got := clusters.Refused(t.Context(), app(t, wanted))
-	if why := got[[2]string{"dev", "ConfigMap web/one"}]; len(got) != 1 || !strings.Contains(why, "data: Forbidden: field is immutable") {
+	if got := clusters.Refused(t.Context(), apps, nil); len(got) > 0 {
+		t.Errorf("not asked: %q", got)
+	}
+	got := clusters.Refused(t.Context(), apps, map[Object]bool{key: true})
+	if why := got[key]; len(got) != 1 || !strings.Contains(why, "data: Forbidden: field is immutable") {
 		t.Errorf("%q", got)
 	}
 }
@@ -195,6 +200,18 @@ status:
 	a := app(t, wanted)
 	a.Manifest = map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"name": "web", "namespace": "argocd"}, "spec": map[string]any{"project": "other"}}
 	if got, want := compare(t, c, a), []string{"changed Application argocd/web changed spec.project", "removed ConfigMap web/former"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What cannot be asked about the manifest is said.
+func TestCompareManifestRefused(t *testing.T) {
+	c, api := newCluster(t)
+	api.Create(t, "web", wanted)
+	api.Refuse("get applications", errors.New("no permission"))
+	a := app(t, wanted)
+	a.Manifest = map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"name": "web", "namespace": "argocd"}}
+	if got, want := compare(t, c, a), []string{"unknown itself: no permission"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
