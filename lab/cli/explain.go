@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/desired"
+	"homelab/lab/estate"
 	"homelab/lab/provenance"
 	"homelab/lab/strict"
 	"homelab/lab/ui"
@@ -45,21 +46,19 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 	if err != nil {
 		return err
 	}
-	est, apps, err := p.model(ctx, ws, from)
+	m, err := p.read(ctx, ws, from)
 	if err != nil {
 		return err
 	}
-	app, err := w.find(apps)
+	app, err := w.find(m.Apps)
 	if err != nil {
-		return p.explainAbsent(ctx, ws, est, from, w, err)
+		return p.explainAbsent(ws, m, w, err)
 	}
 	p.readAt(ws)
 	objects, problems := app.Explain()
 	res := ui.ExplainResult{Lab: ws.Name, Revisions: revisions(ws), Application: app.Name, Cluster: app.Cluster, File: app.At.File, Line: app.At.Line, Problems: ui.RenderProblems(problems)}
 	if w.path == "" {
-		if res.Why, err = p.why(ctx, ws, from, app.Name, app.Cluster); err != nil {
-			return err
-		}
+		res.Why = reasons(m.Why(app.Name, app.Cluster))
 	}
 	for _, o := range objects {
 		of := ui.ExplainedObject{Kind: strict.Text(o.Node, "kind"), Name: strict.Text(o.Node, "metadata", "name"), Cluster: o.Cluster, Release: o.Part, File: o.File, Line: o.Line}
@@ -88,34 +87,28 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 }
 
 // explainAbsent explains why a cluster has no application of an addon that others have, or could have. otherwise is the error if there is none to explain.
-func (p *program) explainAbsent(ctx context.Context, ws *workspace.Workspace, est *lab.Estate, from origin, w wanted, otherwise error) error {
+func (p *program) explainAbsent(ws *workspace.Workspace, m estate.Model, w wanted, otherwise error) error {
 	if w.cluster == "" {
 		return otherwise
 	}
-	if err := hasCluster(est, w.cluster); err != nil {
+	if err := hasCluster(m.Estate, w.cluster); err != nil {
 		return err
 	}
-	why, err := p.why(ctx, ws, from, w.name, w.cluster)
-	if err != nil {
-		return err
-	}
+	why := reasons(m.Why(w.name, w.cluster))
 	if len(why) == 0 {
 		return otherwise
 	}
 	p.readAt(ws)
-	return p.ui.Explained(ui.ExplainResult{Lab: ws.Name, Revisions: revisions(ws), Cluster: w.cluster, Absent: w.name, Why: why})
+	res := ui.ExplainResult{Lab: ws.Name, Revisions: revisions(ws), Cluster: w.cluster, Absent: w.name, Why: why}
+	own(ws, &res)
+	return p.ui.Explained(res)
 }
 
-func (p *program) why(ctx context.Context, ws *workspace.Workspace, from origin, name, cluster string) (list ui.List[ui.ExplainedReason], err error) {
-	options, err := p.offline(ctx, from)
-	if err != nil {
-		return nil, err
+func reasons(list []desired.Reason) (of ui.List[ui.ExplainedReason]) {
+	for _, r := range list {
+		of = append(of, ui.ExplainedReason{Text: r.Text, File: r.File, Line: r.Line})
 	}
-	reasons, err := ws.Why(name, cluster, options...)
-	for _, r := range reasons {
-		list = append(list, ui.ExplainedReason{Text: r.Text, File: r.File, Line: r.Line})
-	}
-	return list, err
+	return of
 }
 
 // find returns the application.

@@ -112,15 +112,20 @@ func inRepository(dir string) string {
 
 // offline returns the options for reading an estate with the charts that are on this machine.
 func (p *program) offline(ctx context.Context, from origin) ([]estate.Option, error) {
-	options, err := supplyOptions(from)
-	if err != nil {
-		return nil, err
-	}
-	s, err := supply.Local(ctx, options)
+	s, err := p.local(ctx, from)
 	if err != nil {
 		return nil, err
 	}
 	return supplied(ctx, s), nil
+}
+
+// local opens the source of images and charts that are on this machine.
+func (p *program) local(ctx context.Context, from origin) (*supply.Supply, error) {
+	options, err := supplyOptions(from)
+	if err != nil {
+		return nil, err
+	}
+	return supply.Local(ctx, options)
 }
 
 // hasCluster returns an error for a cluster that the estate does not have; "" is none.

@@ -160,15 +160,17 @@ func (p *program) desired(ctx context.Context, ws *workspace.Workspace, from ori
 
 // model is desired without what only lab up needs: what is left out, and which images are needed. So nothing is rendered before it is asked for.
 func (p *program) model(ctx context.Context, ws *workspace.Workspace, from origin) (*lab.Estate, []desired.App, error) {
-	options, err := supplyOptions(from)
+	m, err := p.read(ctx, ws, from)
+	return m.Estate, m.Apps, err
+}
+
+// read is model, and keeps what explains it.
+func (p *program) read(ctx context.Context, ws *workspace.Workspace, from origin) (estate.Model, error) {
+	s, err := p.local(ctx, from)
 	if err != nil {
-		return nil, nil, err
+		return estate.Model{}, err
 	}
-	s, err := supply.Local(ctx, options)
-	if err != nil {
-		return nil, nil, err
-	}
-	return ws.Desired(chartFiles(ctx, s))
+	return ws.Read(chartFiles(ctx, s))
 }
 
 // supplied returns the options for a source of images and charts, whose charts on this machine are read.

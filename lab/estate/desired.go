@@ -21,11 +21,8 @@ func WithChartFiles(open func(lab.ChartUse) (lab.ChartFiles, error)) Option {
 
 // Desired is Load, and also returns what the engine will have, in the order of Estate.Applications.
 func Desired(fsys fs.FS, dir, name string, options ...Option) (*lab.Estate, []desired.App, error) {
-	l, err := readAll(fsys, dir, name, options)
-	if err != nil {
-		return nil, nil, err
-	}
-	return l.estate, l.wanted(), nil
+	m, err := Read(fsys, dir, name, options...)
+	return m.Estate, m.Apps, err
 }
 
 // Inspect is Desired for an estate that may be invalid: it returns the problems for which Load refuses it, and what is known nevertheless.

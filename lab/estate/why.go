@@ -12,12 +12,26 @@ import (
 	"homelab/lab/desired"
 )
 
-// Why returns why a cluster has the applications of an addon, or the application of a name, or why it has none. Without a reason, there is no such addon or application.
-func Why(fsys fs.FS, dir, name, addon, cluster string, options ...Option) ([]desired.Reason, error) {
+// Model is an estate with what its engine will have.
+type Model struct {
+	Estate *lab.Estate
+	Apps   []desired.App // in the order of Estate.Applications
+
+	loader *loader
+}
+
+// Read is Desired, and keeps what Why needs.
+func Read(fsys fs.FS, dir, name string, options ...Option) (Model, error) {
 	l, err := readAll(fsys, dir, name, options)
 	if err != nil {
-		return nil, err
+		return Model{}, err
 	}
+	return Model{l.estate, l.wanted(), l}, nil
+}
+
+// Why returns why a cluster has the applications of an addon, or the application of a name, or why it has none. Without a reason, there is no such addon or application.
+func (m Model) Why(addon, cluster string) []desired.Reason {
+	l := m.loader
 	c, _ := l.estate.Cluster(cluster)
 	w := whys{l: l, cluster: c, name: addon}
 	for _, g := range l.estate.Applications {
@@ -38,7 +52,7 @@ func Why(fsys fs.FS, dir, name, addon, cluster string, options ...Option) ([]des
 	if len(w.has) == 0 {
 		w.others()
 	}
-	return w.reasons, nil
+	return w.reasons
 }
 
 // whys collects the reasons.

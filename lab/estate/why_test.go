@@ -71,6 +71,10 @@ spec:
       source: {repoURL: https://charts.example.com, chart: shop, targetRevision: 1.0.0}
 `
 	dir, fsys := build(t, txtar.Parse([]byte(files)))
+	m, err := Read(fsys, dir, "homelab")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		addon, cluster string
 		want           []string
@@ -95,12 +99,8 @@ spec:
 		}},
 		{"none", "prod", nil},
 	} {
-		reasons, err := Why(fsys, dir, "homelab", tc.addon, tc.cluster)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for _, r := range reasons {
+		for _, r := range m.Why(tc.addon, tc.cluster) {
 			got = append(got, fmt.Sprintf("%s:%d %s", r.File, r.Line, r.Text))
 		}
 		if d := cmp.Diff(tc.want, got); d != "" {

@@ -240,33 +240,30 @@ func (w *Workspace) Load(options ...estate.Option) (*lab.Estate, error) {
 
 // Desired is Load, and also returns what the engine will have.
 func (w *Workspace) Desired(options ...estate.Option) (*lab.Estate, []desired.App, error) {
+	m, err := w.Read(options...)
+	return m.Estate, m.Apps, err
+}
+
+// Read is Desired, and keeps what explains it.
+func (w *Workspace) Read(options ...estate.Option) (estate.Model, error) {
 	options, err := w.fresh(options)
 	if err != nil {
-		return nil, nil, err
+		return estate.Model{}, err
 	}
-	est, apps, err := estate.Desired(w.Estate.FS, w.Estate.Dir, w.Name, options...)
+	m, err := estate.Read(w.Estate.FS, w.Estate.Dir, w.Name, options...)
 	if err := w.asRead(err); err != nil {
-		return nil, nil, err
+		return estate.Model{}, err
 	}
 	order := func(c lab.Cluster) int {
 		if c.Role == lab.RoleHub {
 			return -1
 		}
-		env, _ := est.Environment(c.Environment)
+		env, _ := m.Estate.Environment(c.Environment)
 		return env.Order
 	}
 	// in display order: the hub, then the spokes in promotion order
-	slices.SortStableFunc(est.Clusters, func(a, b lab.Cluster) int { return cmp.Compare(order(a), order(b)) })
-	return est, apps, nil
-}
-
-// Why is estate.Why.
-func (w *Workspace) Why(addon, cluster string, options ...estate.Option) ([]desired.Reason, error) {
-	options, err := w.fresh(options)
-	if err != nil {
-		return nil, err
-	}
-	return estate.Why(w.Estate.FS, w.Estate.Dir, w.Name, addon, cluster, options...)
+	slices.SortStableFunc(m.Estate.Clusters, func(a, b lab.Cluster) int { return cmp.Compare(order(a), order(b)) })
+	return m, nil
 }
 
 // Inspect is estate.Inspect.
