@@ -63,7 +63,7 @@ type diffOptions struct {
 
 func (p *program) diff(ctx context.Context, ws *workspace.Workspace, o diffOptions) error {
 	if o.markdown && p.ui.WantsJSON() {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--markdown and -o json exclude one another", Cure: "use one of them"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--markdown and -o json cannot be combined", Cure: "use one of them"}
 	}
 	res, err := p.compare(ctx, ws, o)
 	if err != nil {
@@ -198,7 +198,7 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 // compareLive compares what runs with what the engine will have.
 func (p *program) compareLive(ctx context.Context, ws *workspace.Workspace, o diffOptions) (res ui.DiffResult, err error) {
 	if len(o.environments) > 0 {
-		return res, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--live and environments exclude one another", Cure: "use one of them"}
+		return res, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "--live and environments cannot be combined", Cure: "use one of them"}
 	}
 	if err := ws.HasLab(); err != nil {
 		return res, err

@@ -53,7 +53,7 @@ func Answered(files fs.FS) (Answers, error) {
 		case key == branchChoice:
 			a.Branch = value
 		case cluster && !lab.IsName(name) || cluster && !lab.IsName(value):
-			problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: at[key], Message: fmt.Sprintf("%s: %s is no cluster of an environment", key, value), Cure: "cluster NAME: ENVIRONMENT; " + lab.NameRule})
+			problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: at[key], Message: fmt.Sprintf("%s: %s is not a cluster with an environment", key, value), Cure: "cluster NAME: ENVIRONMENT; " + lab.NameRule})
 		case cluster:
 			a.wishes.Clusters = append(a.wishes.Clusters, Known{Name: name, Environment: value})
 		default:

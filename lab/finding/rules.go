@@ -356,7 +356,7 @@ func Rules() []Rule {
 		},
 		{
 			OptionalMissing, Warning, "an optional value file, ConfigMap or Secret exists for no cluster",
-			"The engine leaves it out in silence. A layer that no cluster uses yet is not reported, but one whose top folder does not exist, whose object lacks the key, or whose name is much like " +
+			"The engine silently leaves it out. A layer that no cluster uses yet is not reported, but one whose top folder does not exist, whose object lacks the key, or whose name is much like " +
 				"that of something that nothing reads.",
 			"Correct the path or the name, or remove the entry.",
 		},

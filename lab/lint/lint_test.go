@@ -141,7 +141,7 @@ func run(t *testing.T, files fs.FS) lint.Result {
 	return lint.Run(lint.Model{Estate: est, Apps: apps, Problems: problems}, lint.Selection{})
 }
 
-// cases returns the cases of a folder by rule: files in bad/ and good/, and what the bad ones are told.
+// cases returns the cases of a folder by rule: files in bad/ and good/, and what is printed for the bad ones.
 func cases(t *testing.T, dir string) map[string]struct {
 	bad, good fstest.MapFS
 	want      string

@@ -13,7 +13,7 @@ type Deleting struct {
 	By      string                                                 // command line that gives it
 }
 
-// mayDelete returns an error unless the engine deletes no such contents, or the user agrees to it. With nil for ask, he does not.
+// mayDelete returns an error if the engine deletes such contents, unless the user agrees. Without ask, he does not.
 func (l *Lab) mayDelete(ctx context.Context, d *Deleting, say lab.Progress, ask func(ctx context.Context, question string, loses []string) (bool, error)) error {
 	if d.Foresee == nil || d.Given {
 		return nil
