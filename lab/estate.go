@@ -180,6 +180,8 @@ type Cluster struct {
 	ControlPlanes int // number of nodes by role in Kind; at least one control plane
 	Workers       int
 
+	Left bool // no longer in the estate, but lab keeps it, and its registration; see estate.WithLeft
+
 	Positions map[string]Position
 }
 

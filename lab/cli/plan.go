@@ -13,6 +13,7 @@ import (
 	"homelab/lab/consequence"
 	"homelab/lab/desired"
 	"homelab/lab/dryrun"
+	"homelab/lab/estate"
 	"homelab/lab/forge"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -73,19 +74,35 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 // consequences returns what the engine does when the files of one side become those of the other, and what it has then.
 func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspace, from origin) (ui.ConsequenceResult, []desired.App, error) {
 	var states [2]consequence.State
+	var former []lab.Cluster
 	addons := map[string]string{}
 	for i, side := range sides {
-		est, apps, err := p.model(ctx, side, from)
+		m, err := p.read(ctx, side, from, estate.WithLeft(former))
+		var unread error
+		if err != nil && i == 1 { // by what a cluster that left no longer has?
+			unread = err
+			m, err = p.read(ctx, side, from)
+		}
 		if err != nil {
 			return ui.ConsequenceResult{}, nil, err
 		}
-		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Apps: apps}
+		est, apps := m.Estate, m.Apps
+		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Each: est.Hub().Engine.Everywhere(), Apps: apps}
 		for _, c := range est.Clusters {
-			states[i].Clusters = append(states[i].Clusters, c.Name)
+			if !c.Left {
+				states[i].Clusters = append(states[i].Clusters, c.Name)
+			}
 		}
 		for _, a := range apps {
 			addons[a.Name] = a.Addon
 		}
+		if unread != nil {
+			states[i].Unknown = map[string]string{}
+			for _, c := range former {
+				states[i].Unknown[c.Name] = "without its files, what its applications become cannot be read: " + unread.Error()
+			}
+		}
+		former = est.Clusters
 	}
 	if states[0].Engine != states[1].Engine {
 		return ui.ConsequenceResult{}, nil, &lab.Error{

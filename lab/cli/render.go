@@ -165,12 +165,12 @@ func (p *program) model(ctx context.Context, ws *workspace.Workspace, from origi
 }
 
 // read is model, and keeps what explains it.
-func (p *program) read(ctx context.Context, ws *workspace.Workspace, from origin) (estate.Model, error) {
+func (p *program) read(ctx context.Context, ws *workspace.Workspace, from origin, options ...estate.Option) (estate.Model, error) {
 	s, err := p.local(ctx, from)
 	if err != nil {
 		return estate.Model{}, err
 	}
-	return ws.Read(chartFiles(ctx, s))
+	return ws.Read(append(options, chartFiles(ctx, s))...)
 }
 
 // supplied returns the options for a source of images and charts, whose charts on this machine are read.

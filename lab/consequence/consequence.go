@@ -55,8 +55,10 @@ type Effect struct {
 // State is an estate as its engine will have it.
 type State struct {
 	Engine   lab.EngineType
+	Each     bool // each cluster has an engine of its own
 	Clusters []string
-	Apps     []desired.App
+	Apps     []desired.App     // those of clusters that left, too, if the engine still has them
+	Unknown  map[string]string // cluster that left -> why it is not known what becomes of its applications
 }
 
 // Of returns the effects of a change, ordered by cluster, severity, application and object, and the reasons why some are unknown.
@@ -64,11 +66,15 @@ func Of(before, after State) ([]Effect, lab.Problems) {
 	f := foresight{rules: rulesOf(after.Engine), left: map[string]bool{}, fates: map[string]Action{}}
 	for _, c := range before.Clusters {
 		if !slices.Contains(after.Clusters, c) {
-			f.left[c] = true
 			f.add(Effect{
 				Cluster: c, Action: Stay, Reason: "it is no longer in the estate: lab up keeps it, and lab up --prune deletes it", Loses: "with --prune, everything in it",
 				Cure: "undo the change; a cluster with another name is another one",
 			})
+			why, unknown := after.Unknown[c]
+			f.left[c] = unknown || after.Each // an engine whose files are gone keeps what it applied
+			if unknown {
+				f.add(Effect{Cluster: c, Action: Unknown, Reason: why})
+			}
 		}
 	}
 	for _, c := range after.Clusters {
@@ -100,7 +106,7 @@ type foresight struct {
 	before, after []*unit
 	former, next  map[string]*unit // by key, before and after
 	was, will     map[string]*unit // object -> unit
-	left          map[string]bool  // clusters that left
+	left          map[string]bool  // clusters that left, whose applications are not compared
 	unchanged     map[string]bool  // applications
 	fates         map[string]Action
 	effects       []Effect

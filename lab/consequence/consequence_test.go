@@ -114,3 +114,31 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that left keeps what its own engine applied; and what cannot be read is unknown, not deleted.
+func TestLeft(t *testing.T) {
+	files := []txtar.File{
+		{Name: "before/dev/web", Data: []byte("{kind: Kustomization, metadata: {name: web}, spec: {prune: true}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: web}}\n")},
+		{Name: "after/hub/x", Data: []byte("{kind: Kustomization, metadata: {name: x}}\n")},
+	}
+	before, after := state(t, lab.EngineFlux, files, "before"), state(t, lab.EngineFlux, files, "after")
+	before.Clusters = append(before.Clusters, "hub")
+	actions := func() (list []consequence.Action) {
+		effects, _ := consequence.Of(before, after)
+		for _, e := range effects {
+			list = append(list, e.Action)
+		}
+		return list
+	}
+	if d := cmp.Diff([]consequence.Action{consequence.Delete, consequence.Stay}, actions()); d != "" {
+		t.Errorf("one engine: %s", d)
+	}
+	after.Unknown = map[string]string{"dev": "unreadable"}
+	if d := cmp.Diff([]consequence.Action{consequence.Unknown, consequence.Stay}, actions()); d != "" {
+		t.Errorf("unknown: %s", d)
+	}
+	after.Unknown, after.Each = nil, true
+	if d := cmp.Diff([]consequence.Action{consequence.Stay}, actions()); d != "" {
+		t.Errorf("an engine on each cluster: %s", d)
+	}
+}

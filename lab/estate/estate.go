@@ -99,6 +99,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	if l.isFlux() {
 		l.fluxExpand()
 	} else {
+		l.keep()
 		l.expand()
 		l.estate.LinksOut = l.mounted.LinksOut()
 	}
@@ -168,6 +169,7 @@ type loader struct {
 	openChart   func(lab.ChartUse) (lab.ChartFiles, error) // nil if no chart can be read
 	charts      map[lab.ChartUse]openedChart
 	mounted     mount.Mounts
+	earlier     []lab.Cluster // see WithLeft
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node
