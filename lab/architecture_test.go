@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"regular"},
 	{"finding"},
 	{"gitcommand"},
-	{"argo", "argv", "docker", "flux", "front", "gate", "informer", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
+	{"apiserver", "argo", "argv", "docker", "flux", "front", "gate", "informer", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"fill"},
@@ -52,6 +52,7 @@ var seams = map[string][]string{
 	"k8s.io/client-go/informers":               {"informer"}, // costs every resource's, as its package says
 	"k8s.io/client-go/dynamic/dynamicinformer": {"informer"},
 	"sigs.k8s.io/kind/pkg/cluster":             {"cluster"},
+	"k8s.io/kubernetes":                        {"apiserver"},
 	"sigs.k8s.io/kustomize":                    {"render"},
 }
 

@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab"
+	"homelab/lab/apiserver"
 	"homelab/lab/desired"
 )
 
@@ -63,7 +65,9 @@ type State struct {
 
 // Of returns the effects of a change, ordered by cluster, severity, application and object, and the reasons why some are unknown.
 func Of(before, after State) ([]Effect, lab.Problems) {
-	f := foresight{rules: rulesOf(after.Engine), left: map[string]bool{}, fates: map[string]Action{}}
+	f := foresight{
+		rules: rulesOf(after.Engine), left: map[string]bool{}, fates: map[string]Action{}, definitions: map[string]map[schema.GroupKind]map[string]any{}, schemas: map[string]*apiserver.Definition{},
+	}
 	for _, c := range before.Clusters {
 		if !slices.Contains(after.Clusters, c) {
 			f.add(Effect{
@@ -109,6 +113,8 @@ type foresight struct {
 	left          map[string]bool  // clusters that left, whose applications are not compared
 	unchanged     map[string]bool  // applications
 	fates         map[string]Action
+	definitions   map[string]map[schema.GroupKind]map[string]any // by cluster
+	schemas       map[string]*apiserver.Definition
 	effects       []Effect
 	problems      lab.Problems
 }
@@ -284,20 +290,20 @@ func (f *foresight) removed(u *unit, o object, v verdict, goes bool) {
 
 // update adds the effect of another content.
 func (f *foresight) update(u *unit, o, next object) {
-	path := immutable(o.content, next.content)
-	ignored, forced := f.rules.ignores(next), f.rules.forces(u, next, path != "")
+	refused := f.refusedUpdate(o, next)
+	ignored, forced := f.rules.ignores(next), f.rules.forces(u, next, refused != "")
 	switch {
 	case ignored != "":
 		f.effect(u, o, Stay, ignored, "", next.at())
 		return
-	case forced != "":
-		if path != "" {
-			forced = path + " cannot be changed; " + forced
+	case forced != "" && f.refusedCreate(next) == "":
+		if refused != "" {
+			forced = refused + "; " + forced
 		}
 		f.lose(u, o, Recreate, forced, "", next.at())
 		return
-	case path != "":
-		f.effect(u, o, Refuse, path+" cannot be changed", f.rules.refused(), next.at())
+	case refused != "":
+		f.effect(u, o, Refuse, refused, f.rules.refused(), next.at())
 		return
 	}
 	if restarts(o.content, next.content) {
@@ -318,6 +324,10 @@ func (f *foresight) created() {
 		}
 		for _, o := range u.objects {
 			if (o.Hook == "" || f.former[u.key()] == nil && f.lasting(o)) && f.was[o.key()] == nil {
+				if refused := f.refusedCreate(o); refused != "" {
+					f.effect(u, o, Refuse, refused, "", o.at())
+					continue
+				}
 				f.effect(u, o, Create, "", "", o.at())
 			}
 		}
@@ -341,7 +351,7 @@ func (f *foresight) lose(u *unit, o object, action Action, reason, cure string, 
 		e.Loses = "everything in the namespace"
 	case "PersistentVolumeClaim":
 		e.Loses = "its data, unless the volume is retained"
-	case "CustomResourceDefinition":
+	case definition:
 		e.Loses = "all objects of its kind"
 		if n := f.instances(o); n > 0 {
 			e.Loses += fmt.Sprintf(", %d of the estate's among them", n)

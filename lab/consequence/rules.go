@@ -1,11 +1,13 @@
 package consequence
 
 import (
-	"encoding/json"
+	gojson "encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/json"
 
 	"homelab/lab"
 	"homelab/lab/argo"
@@ -91,7 +93,7 @@ func destination(u *unit) string {
 }
 
 func (argoRules) tracks(o object) bool {
-	return text(o.content, "kind") != "CustomResourceDefinition" // GenerateManifests in argo-cd's reposerver gives it no tracking annotation
+	return text(o.content, "kind") != definition // GenerateManifests in argo-cd's reposerver gives it no tracking annotation
 }
 
 func (argoRules) stays(hook object) bool {
@@ -218,7 +220,7 @@ func (fluxRules) keeps(u *unit, o object, _ bool) string {
 		if slices.Contains(annotation(o, "helm.sh/resource-policy"), "keep") {
 			return "its annotation helm.sh/resource-policy says keep"
 		}
-		if text(o.content, "kind") == "CustomResourceDefinition" && strings.Contains("/"+o.File, "/crds/") {
+		if text(o.content, "kind") == definition && strings.Contains("/"+o.File, "/crds/") {
 			return "Helm never deletes what is in crds/"
 		}
 		return ""
@@ -295,9 +297,9 @@ func decoded(manifest any) map[string]any {
 	if manifest == nil {
 		return nil
 	}
-	data, err := json.Marshal(manifest)
+	data, err := gojson.Marshal(manifest)
 	var m map[string]any
-	if err != nil || json.Unmarshal(data, &m) != nil {
+	if err != nil || json.UnmarshalCaseSensitivePreserveInts(data, &m) != nil {
 		return nil
 	}
 	return m
@@ -309,5 +311,5 @@ func content(o desired.Object) (map[string]any, error) {
 		return nil, err
 	}
 	var m map[string]any
-	return m, json.Unmarshal(data, &m)
+	return m, json.UnmarshalCaseSensitivePreserveInts(data, &m) // as an API server does
 }

@@ -68,6 +68,8 @@ const (
 	HookRecreates    = "hook-recreates"
 	DeprecatedAPI    = "deprecated-api"
 	InvalidObject    = "invalid-object"
+	PolicyDenied     = "policy-denied"
+	PolicyUnknown    = "policy-unknown"
 	PlainSecret      = "plain-secret"
 	SharedObject     = "shared-object"
 	DependencyUnmet  = "dependency-unmet"
@@ -403,9 +405,20 @@ func Rules() []Rule {
 		},
 		{
 			InvalidObject, Error, "an object does not fit its kind",
-			"It is held to Kubernetes' own types, and custom resources to the CustomResourceDefinitions on their cluster, without rules in CEL. The API server, or the engine, refuses it; an unknown " +
-				"field that is dropped instead is a warning: by Flux of Kubernetes' kinds, and by Argo CD with `Validate=false`.",
+			"It is held to Kubernetes' own types and validation, and custom resources to the CustomResourceDefinitions on their cluster, with their rules. The API server, or the engine, refuses it; " +
+				"an unknown field that is dropped instead is a warning: by Flux of Kubernetes' kinds, and by Argo CD with `Validate=false`.",
 			"Correct the field, or the template that writes it.",
+		},
+		{
+			PolicyDenied, Error, "a ValidatingAdmissionPolicy of the estate denies an object",
+			"The API server evaluates the policies of its cluster as soon as it has them. Here each object is evaluated as a new one, with Kubernetes' defaults. It is a warning if the binding only warns, " +
+				"and a note if it only audits.",
+			"Correct the object, or the policy or its binding.",
+		},
+		{
+			PolicyUnknown, Note, "a policy is not evaluated, or not for an object",
+			"It asks for what only a cluster knows, such as the user or the labels of a namespace that the estate does not define, or only a program in the cluster evaluates it.",
+			"Try it on a lab: `lab up`, then `lab status`.",
 		},
 		{
 			PlainSecret, Warning, "a Secret's value is in Git as it is",

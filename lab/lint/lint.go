@@ -56,6 +56,7 @@ func Run(m Model, s Selection) Result {
 		l.objects(a)
 		l.application(a)
 	}
+	l.policies()
 	l.shared()
 	l.overlaps()
 	l.dependencies()

@@ -5,18 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	invalid "k8s.io/kube-openapi/pkg/validation/errors"
-	"k8s.io/kube-openapi/pkg/validation/strfmt"
-	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/json"
 
 	"homelab/lab"
+	"homelab/lab/apiserver"
 	"homelab/lab/argo"
 	"homelab/lab/desired"
 	"homelab/lab/finding"
@@ -28,12 +23,7 @@ import (
 
 // customKind is a kind that a CustomResourceDefinition defines.
 type customKind struct {
-	definition *yaml.Node
-	version    string
-
-	known bool // the following are read
-	of    *structural.Structural
-	check *validate.SchemaValidator
+	read func() *apiserver.Definition // nil if its schema cannot be read
 }
 
 // customKinds returns the kinds that are defined once on a cluster.
@@ -50,79 +40,48 @@ func (l *linter) customKinds() map[string]*customKind {
 					kinds[key] = nil
 					continue
 				}
-				kinds[key] = &customKind{definition: o.Node, version: what[strings.LastIndex(what, "/")+1:]}
+				kinds[key] = &customKind{read: sync.OnceValue(func() *apiserver.Definition {
+					d, _ := apiserver.NewDefinition(decoded(o.Node), what[strings.LastIndex(what, "/")+1:])
+					return d
+				})}
 			}
 		}
 	}
 	return kinds
 }
 
-// read reads the schema.
-func (k *customKind) read() {
-	k.known = true
-	var definition apiextensionsv1.CustomResourceDefinition
-	if strict.Into(k.definition, &definition) != nil || definition.Spec.PreserveUnknownFields {
-		return
-	}
-	for _, v := range definition.Spec.Versions {
-		var internal apiextensions.CustomResourceValidation
-		if v.Name != k.version || v.Schema == nil || apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema, &internal, nil) != nil {
-			continue
-		}
-		of, err := structural.NewStructural(internal.OpenAPIV3Schema)
-		if err != nil {
-			return
-		}
-		optional := structural.Visitor{Structural: func(s *structural.Structural) bool { // the API server sets defaults first
-			if s.ValueValidation == nil {
-				return false
-			}
-			before := len(s.ValueValidation.Required)
-			s.ValueValidation.Required = slices.DeleteFunc(s.ValueValidation.Required, func(name string) bool { return s.Properties[name].Default.Object != nil })
-			return len(s.ValueValidation.Required) < before
-		}}
-		optional.Visit(of)
-		k.of, k.check = of, validate.NewSchemaValidator(of.ToKubeOpenAPI(), nil, "", strfmt.Default)
-	}
-}
-
-// misfits returns the fields of a custom resource that do not fit its schema.
-func (k *customKind) misfits(n *yaml.Node) []needs.Misfit {
-	if !k.known {
-		k.read()
-	}
+// decoded returns an object as an API server decodes it, or nil.
+func decoded(n *yaml.Node) map[string]any {
 	var object map[string]any
-	text, err := strict.JSON(n)
-	if err != nil || k.of == nil || json.UnmarshalCaseSensitivePreserveInts(text, &object) != nil {
+	if text, err := strict.JSON(n); err != nil || json.UnmarshalCaseSensitivePreserveInts(text, &object) != nil {
 		return nil
 	}
-	withoutNulls(object)
-	var list []needs.Misfit
-	for _, err := range k.check.Validate(object).Errors {
-		if of, is := err.(*invalid.Validation); is { //nolint:errorlint // as it is returned
-			list = append(list, needs.Misfit{Path: strings.TrimPrefix(of.Name, "."), Message: "is invalid: " + strings.TrimSpace(strings.Replace(of.Error(), " in body", "", 1))})
-		}
-	}
-	for _, field := range pruning.PruneWithOptions(object, k.of, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
-		list = append(list, needs.Misfit{Path: field, Unknown: true})
-	}
-	return list
+	return object
 }
 
-// withoutNulls removes fields without a value, which the API server does for most.
-func withoutNulls(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			if withoutNulls(value); value == nil {
-				delete(v, key)
-			}
+// invalid returns why an API server refuses an object, and its unknown fields.
+func invalid(o desired.Object, custom *customKind) []needs.Misfit {
+	var refused []apiserver.Problem
+	var list []needs.Misfit
+	object := decoded(o.Node)
+	switch {
+	case builtin(o):
+		if list = needs.Misfits(o.Document); slices.ContainsFunc(list, func(m needs.Misfit) bool { return !m.Unknown }) {
+			return list
 		}
-	case []any:
-		for _, value := range v {
-			withoutNulls(value)
+		refused = apiserver.Create(object)
+	case custom == nil || object == nil || custom.read() == nil:
+		return nil
+	default:
+		refused = custom.read().Create(object)
+		for _, field := range custom.read().Unknown(object) {
+			list = append(list, needs.Misfit{Path: field, Unknown: true})
 		}
 	}
+	for _, p := range refused {
+		list = append(list, needs.Misfit{Path: p.Path, Message: "is invalid: " + p.String()})
+	}
+	return list
 }
 
 // misfits finds fields that do not fit an object's kind.
@@ -131,11 +90,7 @@ func (l *linter) misfits(a application, o desired.Object, say sayer) {
 	if fluxset.Encrypted(o.Node) || needs.IsFlux(gvk.Group) || gvk.Group+"/" == argo.Group { // their own readers report these
 		return
 	}
-	list := needs.Misfits(o.Document)
-	custom := l.schemas[o.Cluster+" "+gvk.Kind+" of "+gvk.GroupVersion().String()]
-	if custom != nil && !builtin(o) {
-		list = custom.misfits(o.Node)
-	}
+	list := invalid(o, l.schemas[o.Cluster+" "+gvk.Kind+" of "+gvk.GroupVersion().String()])
 	const most = 10
 	for _, of := range list[:min(most, len(list))] {
 		severity := finding.Error

@@ -38,5 +38,19 @@ func (s Source) kubeVersion() string {
 
 // Namespaced reports whether objects of a kind are in namespaces, if that is known.
 func Namespaced(o Document) (namespaced, known bool) {
-	return openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: strict.Text(o.Node, "apiVersion"), Kind: strict.Text(o.Node, "kind")})
+	version, kind := strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind")
+	if group, _, _ := strings.Cut(version, "/"); slices.Contains(newer[group], kind) {
+		return false, true
+	}
+	return openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: version, Kind: kind})
+}
+
+// newer are kinds without namespaces that kyaml's schema does not have, by group.
+var newer = map[string][]string{
+	"admissionregistration.k8s.io": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"networking.k8s.io":            {"IPAddress", "ServiceCIDR"},
+	"storage.k8s.io":               {"VolumeAttributesClass"},
+	"resource.k8s.io":              {"DeviceClass", "ResourceSlice"},
+	"certificates.k8s.io":          {"ClusterTrustBundle"},
 }

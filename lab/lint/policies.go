@@ -1,0 +1,109 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admission1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"homelab/lab/apiserver"
+	"homelab/lab/desired"
+	"homelab/lab/finding"
+	"homelab/lab/needs"
+	"homelab/lab/strict"
+)
+
+// engines are policies that only a program in the cluster evaluates, by group and kind; an empty kind is any.
+var engines = []struct {
+	schema.GroupKind
+	by string
+}{
+	{schema.GroupKind{Group: "constraints.gatekeeper.sh"}, "Gatekeeper"},
+	{schema.GroupKind{Group: "kyverno.io", Kind: "ClusterPolicy"}, "Kyverno"},
+	{schema.GroupKind{Group: "kyverno.io", Kind: "Policy"}, "Kyverno"},
+	{schema.GroupKind{Group: "policies.kyverno.io"}, "Kyverno"},
+	{schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}, "a webhook"},
+	{schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}, "a webhook"},
+	{schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}, "the API server, which changes objects by it,"},
+}
+
+// member is an object of an application.
+type member struct {
+	application
+	desired.Object
+}
+
+// policies applies the ValidatingAdmissionPolicies that a cluster will have to the objects that it will have.
+func (l *linter) policies() {
+	on := map[string][]member{} // cluster -> objects
+	for _, a := range l.apps {
+		for _, o := range a.objects {
+			if needs.Applied(o.Document) {
+				on[o.Cluster] = append(on[o.Cluster], member{a, o})
+			}
+		}
+	}
+	for _, c := range l.Estate.Clusters {
+		l.policiesOf(on[c.Name])
+	}
+}
+
+func (l *linter) policiesOf(members []member) {
+	policies := map[string]member{}
+	for _, m := range members {
+		gk := kindOf(m.Object).GroupKind()
+		if gk == admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy").GroupKind() {
+			policies[strict.Text(m.Node, "metadata", "name")] = m
+		}
+		for _, e := range engines {
+			if gk.Group == e.Group && (e.Kind == "" || gk.Kind == e.Kind) {
+				l.policy(m, fmt.Sprintf("only %s evaluates it, in the cluster", e.by))
+			}
+		}
+	}
+	if len(policies) == 0 {
+		return
+	}
+	objects := make([]map[string]any, 0, len(members))
+	for _, m := range members {
+		if o := decoded(m.Node); o != nil {
+			objects = append(objects, o)
+		}
+	}
+	of, err := apiserver.NewPolicies(objects)
+	if err != nil {
+		for _, m := range policies {
+			l.policy(m, strings.ReplaceAll(err.Error(), "\n", "; "))
+			break
+		}
+	}
+	for _, m := range members {
+		o := decoded(m.Node)
+		if o == nil {
+			continue
+		}
+		for _, v := range of.Create(o) {
+			if v.Unknown != "" {
+				l.policy(policies[v.Policy], "for "+m.ID()+": "+v.Unknown)
+				continue
+			}
+			severity := finding.Note
+			switch {
+			case slices.Contains(v.Actions, admission1.Deny) && !l.mounted(m.At.File):
+				severity = finding.Error
+			case slices.Contains(v.Actions, admission1.Deny), slices.Contains(v.Actions, admission1.Warn):
+				severity = finding.Warning
+			}
+			at, message := l.place(m.application, m.Object, nil, m.ID()+": "+v.String())
+			l.add(finding.Finding{Rule: finding.PolicyDenied, Severity: severity, Position: at, Message: message, Subject: finding.Subject{Cluster: m.Cluster, Application: m.Name, Object: m.ID()}})
+		}
+	}
+}
+
+// policy adds that a policy is not evaluated, once.
+func (l *linter) policy(m member, why string) {
+	at, message := l.place(m.application, m.Object, nil, m.ID()+" is not evaluated: "+why)
+	l.add(finding.Finding{Rule: finding.PolicyUnknown, Position: at, Message: message, Subject: finding.Subject{Cluster: m.Object.Cluster, Application: m.Name, Object: m.ID()}})
+}
