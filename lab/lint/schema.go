@@ -52,25 +52,33 @@ func (l *linter) customKinds() map[string]*customKind {
 
 // decoded returns an object as an API server decodes it, or nil.
 func decoded(n *yaml.Node) map[string]any {
-	var object map[string]any
-	if text, err := strict.JSON(n); err != nil || json.UnmarshalCaseSensitivePreserveInts(text, &object) != nil {
-		return nil
-	}
+	_, object := read(n)
 	return object
+}
+
+// read returns an object as JSON, and decoded, or nil.
+func read(n *yaml.Node) (text []byte, object map[string]any) {
+	text, err := strict.JSON(n)
+	if err != nil || json.UnmarshalCaseSensitivePreserveInts(text, &object) != nil {
+		return nil, nil
+	}
+	return text, object
 }
 
 // invalid returns why an API server refuses an object, and its unknown fields.
 func invalid(o desired.Object, custom *customKind) []needs.Misfit {
 	var refused []apiserver.Problem
 	var list []needs.Misfit
-	object := decoded(o.Node)
+	text, object := read(o.Node)
 	switch {
+	case object == nil:
+		return nil
 	case builtin(o):
-		if list = needs.Misfits(o.Document); slices.ContainsFunc(list, func(m needs.Misfit) bool { return !m.Unknown }) {
+		if list = needs.Misfits(kindOf(o), text); slices.ContainsFunc(list, func(m needs.Misfit) bool { return !m.Unknown }) {
 			return list
 		}
 		refused = apiserver.Create(object)
-	case custom == nil || object == nil || custom.read() == nil:
+	case custom == nil || custom.read() == nil:
 		return nil
 	default:
 		refused = custom.read().Create(object)

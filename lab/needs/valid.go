@@ -93,14 +93,13 @@ type Misfit struct {
 	Message string
 }
 
-// Misfits returns the fields that do not fit an object's kind, of Kubernetes' own kinds.
-func Misfits(o render.Document) []Misfit {
-	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
+// Misfits returns the fields that do not fit an object's kind, of Kubernetes' own kinds. The object is JSON.
+func Misfits(gvk schema.GroupVersionKind, text []byte) []Misfit {
 	object, err := scheme.Scheme.New(gvk)
 	if served, _ := Serves(gvk); !served || err != nil {
 		return nil
 	}
-	unknown, err := decoded(o, object)
+	unknown, err := json.UnmarshalStrict(text, object)
 	var list []Misfit
 	if err != nil {
 		of := Misfit{Message: "is invalid: " + oneLine(err)}
