@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -102,8 +103,9 @@ type source interface {
 type node struct {
 	path     string
 	mode     fs.FileMode
-	hash     plumbing.Hash // in a clone
-	bytes    int64         // on disk
+	hash     plumbing.Hash          // in a clone
+	bytes    int64                  // on disk
+	data     atomic.Pointer[[]byte] // once it has been read from disk, unless it is large
 	children []*node
 }
 

@@ -1,6 +1,7 @@
 package gitfiles
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,14 +124,22 @@ func (w *Worktree) Lstat(name string) (fs.FileInfo, error) { return on(w, name, 
 // ReadLink returns what a link names.
 func (w *Worktree) ReadLink(name string) (string, error) { return on(w, name, (*treeFS).ReadLink) }
 
-// disk reads files of a folder, and none outside. It keeps the folder of the last file open: a walk goes from folder to folder.
+// disk reads files of a folder, and none outside. It keeps the folder of the last file open, as a walk goes from folder to folder, and what it has read, as a chart is read
+// for each application.
 type disk struct {
 	root *os.Root
 
 	mu   sync.Mutex
 	dir  string
 	last *os.Root
+	kept int
 }
+
+// Bytes that are kept of a file, and of all.
+const (
+	keptFile = 1 << 18
+	keptAll  = 1 << 26
+)
 
 // in calls do with the folder of a node.
 func (d *disk) in(n *node, do func(root *os.Root, name string) error) error {
@@ -154,6 +163,9 @@ func (d *disk) in(n *node, do func(root *os.Root, name string) error) error {
 }
 
 func (d *disk) content(n *node) (data []byte, err error) {
+	if kept := n.data.Load(); kept != nil {
+		return bytes.Clone(*kept), nil
+	}
 	err = d.in(n, func(root *os.Root, name string) error {
 		if n.mode.Type() == fs.ModeSymlink {
 			target, err := root.Readlink(name)
@@ -161,9 +173,13 @@ func (d *disk) content(n *node) (data []byte, err error) {
 			return err
 		}
 		data, err = regular.In(root, name)
+		if err == nil && len(data) <= keptFile && d.kept+len(data) <= keptAll {
+			d.kept += len(data)
+			n.data.Store(&data)
+		}
 		return err
 	})
-	return data, err
+	return bytes.Clone(data), err
 }
 
 func (d *disk) size(n *node) int64 { return n.bytes }

@@ -158,6 +158,7 @@ func TestWorktreeLinks(t *testing.T) {
 	write(t, dir, ".gitignore", "*.key\n")
 	write(t, dir, "a.key", "s\n")
 	write(t, dir, "d/b", "b\n")
+	write(t, dir, "d/unread", "b\n")
 	for name, to := range map[string]string{"good": "d/b", "folder": "d", "ignored": "a.key", "out": filepath.Join(outside, "secret"), "up": "../" + filepath.Base(outside) + "/secret", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -179,8 +180,13 @@ func TestWorktreeLinks(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "d")); err != nil {
 		t.Fatal(err)
 	}
-	write(t, outside, "b", "theirs\n")
-	if text, err := fs.ReadFile(files, "d/b"); err == nil { // replaced after the listing
+	for _, name := range []string{"b", "unread"} {
+		write(t, outside, name, "theirs\n")
+	}
+	if text, err := fs.ReadFile(files, "d/b"); string(text) != "b\n" {
+		t.Errorf("a file that was read before: %q, %v", text, err)
+	}
+	if text, err := fs.ReadFile(files, "d/unread"); err == nil { // replaced after the listing
 		t.Errorf("read %q outside", text)
 	}
 }
