@@ -205,8 +205,10 @@ func left(t *testing.T, l *testLab) {
 		t.Errorf("left over: %v", there)
 	}
 	copyTree(t, kept, filepath.Join(l.estate, "clusters", "staging"))
+	dry := decode[ui.PlanResult](l, "up", "--dry-run")
 	only(t, decode[ui.UpResult](l, "up"), "estate", "bridge staging", "cluster staging", "addons")
 	l.converged(4, 10)
+	cameAsPlanned(t, l, "staging", dry)
 }
 
 // absent waits until a deployment is gone, shortly after Argo CD has deleted the Application.

@@ -398,6 +398,13 @@ func unconfirmed(t *testing.T, l *testLab, canaries map[string]string) {
 	if out := docker(t, "ps", "--all", "--quiet", "--filter", "name="+l.node("dev")); out != "" {
 		t.Error("--prune kept the node")
 	}
+	if engine != lab.EngineFlux { // TestDefaultEstate does it with Argo CD
+		return
+	}
+	restore()
+	dry = decode[ui.PlanResult](l, "up", "--dry-run")
+	l.must("up")
+	cameAsPlanned(t, l, "dev", dry)
 }
 
 // workloads returns the uids of a cluster's Deployments, by name.

@@ -264,6 +264,41 @@ func foreseen(t *testing.T, l *testLab) {
 	}
 }
 
+// cameAsPlanned compares what lab up --dry-run said of a new cluster with what it has: each object by the content that was rendered.
+func cameAsPlanned(t *testing.T, l *testLab, cluster string, dry ui.PlanResult) {
+	t.Helper()
+	var planned, rendered []string
+	born := false
+	for _, e := range dry.Effects {
+		switch {
+		case e.Cluster != cluster && (e.Action == "create" || e.Action == "update"): // what the hub has for it
+		case e.Cluster != cluster || e.Action != "create":
+			t.Errorf("lab up --dry-run with the new cluster %s: %+v", cluster, e)
+		case e.Object == "":
+			born = true
+		default:
+			planned = append(planned, e.Object)
+		}
+	}
+	for _, app := range decode[ui.RenderResult](l, "render", "--cluster", cluster).Applications {
+		for _, o := range app.Objects {
+			var object unstructured.Unstructured
+			if err := object.UnmarshalJSON([]byte(o.Object)); err != nil {
+				t.Fatal(err)
+			}
+			if o.Cluster == cluster {
+				rendered = append(rendered, object.GetKind()+" "+strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
+			}
+		}
+	}
+	slices.Sort(planned)
+	slices.Sort(rendered)
+	if d := cmp.Diff(slices.Compact(rendered), slices.Compact(planned)); d != "" || !born || len(planned) == 0 {
+		t.Errorf("rendered (-) and planned (+) for the new cluster %s, %t: %s", cluster, born, d)
+	}
+	asRendered(t, l)
+}
+
 func actionsOf(plan ui.ConsequenceResult) []string {
 	var list []string
 	for _, e := range plan.Effects {
