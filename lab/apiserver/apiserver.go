@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -74,8 +75,11 @@ func Defaulted(object map[string]any) (map[string]any, error) {
 // Applied returns what is stored once a manifest has become another one: a default that the API server has set stays where neither has the field.
 func Applied(before, after map[string]any) (map[string]any, error) {
 	o, err := decode(before)
-	if err != nil || o == nil {
+	switch {
+	case err != nil || o == nil:
 		return after, err
+	case before["apiVersion"] != after["apiVersion"] || before["kind"] != after["kind"]:
+		return Defaulted(after)
 	}
 	stored, err := json.Marshal(o)
 	original, err2 := json.Marshal(before)
@@ -118,7 +122,7 @@ func create(object map[string]any) (runtime.Object, field.ErrorList, error) {
 	return o, joined(written, scheme().Validate(context.Background(), options, versioned)), nil
 }
 
-// Update returns why an API server refuses that an object, which is valid, becomes another one.
+// Update returns why an API server refuses that an object, which is valid, becomes another one of its kind.
 func Update(before, after map[string]any) []Problem { return problems(update(before, after)) }
 
 func update(before, after map[string]any) (runtime.Object, field.ErrorList, error) {
@@ -131,7 +135,7 @@ func update(before, after map[string]any) (runtime.Object, field.ErrorList, erro
 		return nil, nil, err
 	}
 	o, _, err := prepared(changed)
-	if err != nil || o == nil {
+	if err != nil || o == nil || reflect.TypeOf(o) != reflect.TypeOf(old) {
 		return nil, nil, err
 	}
 	if of.stored != nil {

@@ -91,6 +91,10 @@ func NewPolicies(objects []map[string]any) (*Policies, error) {
 				errs = append(errs, fmt.Errorf("ValidatingAdmissionPolicy %s: %w", u.GetName(), err))
 				continue
 			}
+			if of.Spec.MatchConstraints == nil {
+				errs = append(errs, fmt.Errorf("ValidatingAdmissionPolicy %s: spec.matchConstraints is missing", of.Name))
+				continue
+			}
 			of.compiled = sync.OnceValues(func() (*compiled, error) { return compile(&of.ValidatingAdmissionPolicy) })
 			p.policies = append(p.policies, &of)
 		case admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding").GroupKind():
