@@ -72,6 +72,8 @@ const (
 	PolicyUnknown    = "policy-unknown"
 	PlainSecret      = "plain-secret"
 	SharedObject     = "shared-object"
+	ReplicasScaled   = "replicas-scaled"
+	PreserveIgnored  = "preserve-ignored"
 	DependencyUnmet  = "dependency-unmet"
 	OtherSide        = "other-side"
 	GeneratorOverlap = "generator-overlap"
@@ -429,6 +431,16 @@ func Rules() []Rule {
 			SharedObject, Warning, "two applications write the same object",
 			"Each undoes what the other has written, and pruning one removes the other's.",
 			"Keep the object in one of the two.",
+		},
+		{
+			ReplicasScaled, Warning, "Git and a HorizontalPodAutoscaler or ScaledObject set the number of replicas of a workload",
+			"The engine sets what is in Git again, at once or with the next change, and the scaler its own.",
+			"Leave `spec.replicas` out, or, for Argo CD, list it under `ignoreDifferences`, with `RespectIgnoreDifferences=true`.",
+		},
+		{
+			PreserveIgnored, Warning, "an ApplicationSet preserves the resources of Applications whose template has the finalizer that deletes them",
+			"`preserveResourcesOnDeletion` only leaves out the finalizer that the controller would add: what the Applications deploy is deleted with them.",
+			"Remove `resources-finalizer.argocd.argoproj.io` from the template, or `preserveResourcesOnDeletion`.",
 		},
 		{
 			DependencyUnmet, Warning, "a dependency of Flux can never be ready",

@@ -127,7 +127,7 @@ type manifest struct {
 		Destination struct{ Name, Namespace, Server string }
 		SyncPolicy  struct{ SyncOptions []string }
 
-		IgnoreDifferences []struct{ Group, Kind, Name, Namespace string }
+		IgnoreDifferences []difference
 	}
 }
 

@@ -58,6 +58,7 @@ func Run(m Model, s Selection) Result {
 	}
 	l.policies()
 	l.shared()
+	l.scaled()
 	l.overlaps()
 	l.dependencies()
 	l.sides()
