@@ -440,7 +440,7 @@ func Rules() []Rule {
 		{
 			PreserveIgnored, Warning, "an ApplicationSet preserves the resources of Applications whose template has the finalizer that deletes them",
 			"`preserveResourcesOnDeletion` only leaves out the finalizer that the controller would add: what the Applications deploy is deleted with them.",
-			"Remove `resources-finalizer.argocd.argoproj.io` from the template, or `preserveResourcesOnDeletion`.",
+			"Remove the finalizer from the template, or `preserveResourcesOnDeletion`.",
 		},
 		{
 			DependencyUnmet, Warning, "a dependency of Flux can never be ready",

@@ -213,8 +213,12 @@ func contract() map[string]any {
 			Choices: []DraftChoice{{"label tier of cluster dev", "gold", []string{"gold", "silver"}, "../gitops/addons/quota.yaml:9:12"}}, Open: openValues(),
 			Applications: []PlanApplication{{Name: "dev-quota", Cluster: "dev", Addon: "quota"}},
 		}},
-		"fill":     FillResult{[]FilledValue{{"replicas", "addons/seeds/flux/seeds.yaml", 8}}, openValues()},
-		"generate": GenerateResult{[]string{"clusters/prod/flux.yaml", "clusters/prod/addons/podinfo/kustomization.yaml"}, nil},
+		"fill": FillResult{[]FilledValue{{"replicas", "addons/seeds/flux/seeds.yaml", 8}}, openValues()},
+		"addons": AddonResult{"homelab", "argocd", []AddonEntry{{
+			Name: "podinfo", On: []string{"dev"}, Off: []string{"hub"}, Images: []string{"ghcr.io/stefanprodan/podinfo:6.9.2"}, Missing: []string{"ghcr.io/stefanprodan/podinfo:6.9.2"}, Seconds: 12.5,
+		}}},
+		"addon-switch": AddonSwitch{true, []SwitchedAddon{{"podinfo", "dev", "clusters/dev/cluster.yaml", 8}}, nil, nil},
+		"generate":     GenerateResult{[]string{"clusters/prod/flux.yaml", "clusters/prod/addons/podinfo/kustomization.yaml"}, nil},
 		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0", []VersionSupply{{
 			Kind: "image", Name: "gitea", Version: "1.26.4", Ref: "docker.gitea.com/gitea:1.26.4", Origin: "registry", Digest: "sha256:" + strings.Repeat("0a", 32), Check: "pin",
 		}}},

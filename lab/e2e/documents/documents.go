@@ -20,6 +20,8 @@ var Elsewhere = map[string]string{
 	"lab init --from DIR|URL NEW":               "lab/cli: init-from.txtar",
 	"lab fill domain=example.com port=80":       "lab/cli: fill.txtar",
 	"lab fill --file values.yaml":               "lab/cli: fill.txtar",
+	"lab addon enable podinfo --cluster dev":    "lab/cli: addon.txtar",
+	"lab addon disable podinfo --env dev":       "lab/cli: addon.txtar",
 	"lab plan":                                  "lab/cli: plan.txtar",
 	"lab plan --rev main..feature --check":      "lab/cli: plan.txtar",
 	"lab bridge import FILE --cluster prod":     "lab/cli: bridge.txtar",
