@@ -105,7 +105,7 @@ func TestSchemaRejects(t *testing.T) {
 	}
 	for _, step := range []string{
 		"{title: t}", "{wait: {for: 1s}}", "{title: t, wait: {for: 1s}, pause: {cluster: x}}", "{title: t, wait: {for: soon}}", "{title: t, wiat: {for: 1s}}",
-		"{title: t, expect: {object: {cluster: x, kind: y, name: z}, has: {a: {about: 1}}}}", "{title: t, expect: {application: {cluster: x, addon: y}, sync: Synced}}",
+		"{title: t, expect: {object: {cluster: x, kind: y, name: z}, has: {a: {is: 1, not: 2}}}}", "{title: t, expect: {application: {cluster: x, addon: y}, sync: Synced}}",
 		"{title: t, patch: {cluster: x, kind: y, name: z, set: [a]}}",
 	} {
 		if s.Validate(instance(t, "f", []byte(head+step+"\n"))) == nil {

@@ -104,6 +104,9 @@ func (c condition) holds(got any, there bool) bool {
 		return c.want == nil && (c.op == "is" || c.op == "") // YAML null is decoded as absent
 	}
 	switch c.op {
+	case "length":
+		list, ok := got.([]any)
+		return ok && int64(len(list)) == c.want
 	case "matches":
 		s, ok := got.(string)
 		return ok && c.re != nil && c.re.MatchString(s)
@@ -143,6 +146,8 @@ func (c condition) String() string {
 		return "= " + scenario.Shown(c.want)
 	case "not":
 		return "is not " + scenario.Shown(c.want)
+	case "length":
+		return fmt.Sprintf("has %v elements", c.want)
 	case "exists":
 		return map[bool]string{true: "is set", false: "is not set"}[c.want == true]
 	case "atLeast":

@@ -30,8 +30,8 @@ type check struct {
 	Version     string                   `yaml:"version" doc:"of an application: version of its chart"`
 	Heals       *bool                    `yaml:"heals" doc:"of an application: whether drift is reverted"`
 
-	Object *scenario.ObjectRef  `yaml:"object" doc:"an object in a cluster"`
-	Has    map[string]condition `yaml:"has" doc:"of an object: path -> value, or one of is, not, matches, exists, atLeast, atMost"`
+	Object *scenario.ObjectRef `yaml:"object" doc:"an object in a cluster"`
+	Has    conditions          `yaml:"has" doc:"of an object: path -> value, or one of is, not, matches, exists, atLeast, atMost; or a fragment of the object"`
 
 	Event *event `yaml:"event" doc:"a Kubernetes event after the last change"`
 
