@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"errors"
+	"maps"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/scenario"
+	"homelab/lab/scenario/chainsaw"
 	"homelab/lab/scenario/verb"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -41,8 +46,69 @@ func (p *program) scenarioCommand() *cli.Command {
 				}),
 			},
 			p.scenarioRunCommand(),
+			p.scenarioImportCommand(),
 		},
 	}
+}
+
+func (p *program) scenarioImportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "make a scenario of a test of Chainsaw",
+		ArgsUsage: "FILE",
+		Description: "Its steps apply, create, patch, delete, assert, error, wait and sleep become steps of scenarios/NAME. Scripts, commands and expressions are errors that\n" +
+			"name them, and then nothing is written. Files are those of the test's folder.\n\n" +
+			examples("lab scenario import tests/quota/chainsaw-test.yaml --cluster dev", "lab scenario import chainsaw-test.yaml --cluster dev --as quota"),
+		Flags: []cli.Flag{
+			nameFlag, estateFlag, outputFlag,
+			&cli.StringFlag{Name: "cluster", Usage: "`CLUSTER` on which it plays", Required: true},
+			&cli.StringFlag{Name: "as", Usage: "`WORD` as the scenario's name (default: the test's)"},
+			&cli.StringFlag{Name: "namespace", Usage: "`WORD` as the namespace of what has none (default: the scenario's name)"},
+		},
+		Action: p.labAction(p.open, argv.ExactlyOne("the file of one test", "chainsaw-test.yaml"), func(c *cli.Context, ws *workspace.Workspace) error {
+			return p.scenarioImport(ws, c.Args().First(), chainsaw.Options{Name: c.String("as"), Cluster: c.String("cluster"), Namespace: c.String("namespace")})
+		}),
+	}
+}
+
+func (p *program) scenarioImport(ws *workspace.Workspace, file string, o chainsaw.Options) error {
+	if ws.Estate.Dir == "" {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "no_estate", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out"}
+	}
+	est, err := ws.Load()
+	if err != nil {
+		return err
+	}
+	if err := hasCluster(est, o.Cluster); err != nil {
+		return err
+	}
+	files, notes, err := chainsaw.Import(os.DirFS(filepath.Dir(file)), filepath.Base(file), &o)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(ws.Estate.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	dir := filepath.Join(lab.ScenariosDir, o.Name)
+	if _, err := root.Lstat(dir); err == nil {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: dir + " exists", Cure: "--as WORD names the scenario differently"}
+	}
+	if err := root.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	res := ui.ScenarioImport{Name: o.Name, Notes: ui.RenderProblems(notes)}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := root.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
+			return err
+		}
+		res.Written = append(res.Written, path.Join(lab.ScenariosDir, o.Name, name))
+	}
+	if _, err := scenario.Load(os.DirFS(ws.Estate.Dir), o.Name, verb.All()); err != nil {
+		return errors.Join(err, root.RemoveAll(dir))
+	}
+	return p.ui.ScenarioImported(res, ws.OnEstate("lab scenario run "+o.Name))
 }
 
 func (p *program) scenarioRunCommand() *cli.Command {
