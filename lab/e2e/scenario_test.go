@@ -283,8 +283,28 @@ func everyVerb(t *testing.T, l *testLab) {
 		t.Errorf("exit %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 	l.remove("scenarios/every-verb")
+	l.chainsaw(t)
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
 		t.Errorf("lab up after the scenario changed %v", up.Changed)
+	}
+}
+
+// chainsaw imports a test of Chainsaw and plays it: as it is, and with an assertion that is not met.
+func (l *testLab) chainsaw(t *testing.T) {
+	t.Helper()
+	test, err := filepath.Abs("testdata/chainsaw/chainsaw-test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.must("scenario", "import", test, "--cluster", "dev")
+	defer l.remove("scenarios/imported")
+	if out := l.run("scenario", "run", "imported"); out.code != 0 {
+		t.Errorf("a test of Chainsaw: exit %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	l.edit("scenarios/imported/scenario.yaml", "mode: fast", "mode: slow")
+	l.edit("scenarios/imported/scenario.yaml", "within: 1m", "within: 2s")
+	if out := l.run("scenario", "run", "imported"); out.code != int(lab.ExitUnmet) || !strings.Contains(out.stdout+out.stderr, "data.mode") {
+		t.Errorf("a test of Chainsaw that is not met: exit %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 }
