@@ -2,11 +2,14 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,11 +17,13 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/fieldpath"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/chainsaw"
 	"homelab/lab/scenario/verb"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
+	"homelab/lab/yamledit"
 )
 
 func (p *program) scenarioCommand() *cli.Command {
@@ -46,6 +51,17 @@ func (p *program) scenarioCommand() *cli.Command {
 				}),
 			},
 			p.scenarioRunCommand(),
+			{
+				Name: "new", Usage: "begin a scenario as a copy of another", ArgsUsage: "WORD",
+				Description: "Copies the folder of a scenario of the estate to scenarios/WORD.\n\n" + examples("lab scenario new my-drift --from drift"),
+				Flags: []cli.Flag{
+					nameFlag, estateFlag, outputFlag,
+					&cli.StringFlag{Name: "from", Usage: "`SCENARIO` to copy", Required: true},
+				},
+				Action: p.labAction(p.open, argv.ExactlyOne("the name of the new scenario", "my-drift"), func(c *cli.Context, ws *workspace.Workspace) error {
+					return p.scenarioNew(ws, c.Args().First(), c.String("from"))
+				}),
+			},
 			p.scenarioImportCommand(),
 		},
 	}
@@ -71,10 +87,29 @@ func (p *program) scenarioImportCommand() *cli.Command {
 	}
 }
 
-func (p *program) scenarioImport(ws *workspace.Workspace, file string, o chainsaw.Options) error {
-	if ws.Estate.Dir == "" {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "no_estate", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out"}
+func (p *program) scenarioNew(ws *workspace.Workspace, name, from string) error {
+	if _, err := scenario.Load(ws.Estate.FS, from, verb.All()); err != nil {
+		return err
 	}
+	files := map[string][]byte{}
+	dir := path.Join(lab.ScenariosDir, from)
+	err := fs.WalkDir(ws.Estate.FS, dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		files[strings.TrimPrefix(file, dir+"/")], err = fs.ReadFile(ws.Estate.FS, file)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if files["scenario.yaml"], err = yamledit.Set(files["scenario.yaml"], fieldpath.Of("metadata", "name"), name); err != nil {
+		return err
+	}
+	return p.writeScenario(ws, name, files, nil)
+}
+
+func (p *program) scenarioImport(ws *workspace.Workspace, file string, o chainsaw.Options) error {
 	est, err := ws.Load()
 	if err != nil {
 		return err
@@ -86,29 +121,38 @@ func (p *program) scenarioImport(ws *workspace.Workspace, file string, o chainsa
 	if err != nil {
 		return err
 	}
+	return p.writeScenario(ws, o.Name, files, notes)
+}
+
+// writeScenario writes the files of a new scenario, which must be valid.
+func (p *program) writeScenario(ws *workspace.Workspace, name string, files map[string][]byte, notes lab.Problems) error {
+	if ws.Estate.Dir == "" {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "no_estate", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out"}
+	}
+	if !scenario.IsName(name) {
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a scenario", name), Cure: "lower-case letters, digits and hyphens"}
+	}
 	root, err := os.OpenRoot(ws.Estate.Dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	dir := filepath.Join(lab.ScenariosDir, o.Name)
+	dir := filepath.Join(lab.ScenariosDir, name)
 	if _, err := root.Lstat(dir); err == nil {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: dir + " exists", Cure: "--as WORD names the scenario differently"}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: dir + " exists", Cure: "name the scenario differently"}
 	}
-	if err := root.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	res := ui.ScenarioImport{Name: o.Name, Notes: ui.RenderProblems(notes)}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := root.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
+	res := ui.ScenarioImport{Name: name, Notes: ui.RenderProblems(notes)}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		at := filepath.Join(dir, filepath.FromSlash(file))
+		if err := errors.Join(root.MkdirAll(filepath.Dir(at), 0o755), root.WriteFile(at, files[file], 0o644)); err != nil {
 			return err
 		}
-		res.Written = append(res.Written, path.Join(lab.ScenariosDir, o.Name, name))
+		res.Written = append(res.Written, path.Join(lab.ScenariosDir, name, file))
 	}
-	if _, err := scenario.Load(os.DirFS(ws.Estate.Dir), o.Name, verb.All()); err != nil {
+	if _, err := scenario.Load(os.DirFS(ws.Estate.Dir), name, verb.All()); err != nil {
 		return errors.Join(err, root.RemoveAll(dir))
 	}
-	return p.ui.ScenarioImported(res, ws.OnEstate("lab scenario run "+o.Name))
+	return p.ui.ScenarioImported(res, ws.OnEstate("lab scenario run "+name))
 }
 
 func (p *program) scenarioRunCommand() *cli.Command {

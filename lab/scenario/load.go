@@ -85,9 +85,12 @@ func List(fsys fs.FS) ([]string, error) {
 
 var scenarioName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
+// IsName reports whether a scenario can have a name.
+func IsName(name string) bool { return scenarioName.MatchString(name) }
+
 // Load reads a scenario of an estate. Its problems are returned as lab.Problems in one *lab.Error.
 func Load(fsys fs.FS, name string, verbs []Verb) (*Scenario, error) {
-	if !scenarioName.MatchString(name) {
+	if !IsName(name) {
 		return nil, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a scenario", name), Cure: "lab scenario ls"}
 	}
 	dir := path.Join(lab.ScenariosDir, name)
