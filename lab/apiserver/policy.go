@@ -191,7 +191,7 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 	switch asks := of.asks(); {
 	case err != nil:
 		return unknown("%s", err)
-	case !matches:
+	case !matches || of.spares(attributes, u):
 		return nil
 	case open != "":
 		return unknown("%s", open)
@@ -216,6 +216,28 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 		}
 	}
 	return list
+}
+
+// spares reports whether the policy's own conditions leave an object out, by the object alone.
+func (p *boundPolicy) spares(attributes admission.Attributes, u *unstructured.Unstructured) bool {
+	for _, c := range p.Spec.MatchConditions {
+		if outside.MatchString(c.Expression) {
+			return false
+		}
+	}
+	c, err := p.compiled()
+	if err != nil || c.conditions == nil {
+		return false
+	}
+	is := c.conditions.Match(context.Background(), versioned(attributes, u), nil, nil)
+	return is.Error == nil && !is.Matches
+}
+
+// outside matches expressions that ask for more than the object.
+var outside = regexp.MustCompile(`\b(request|authorizer|params|namespaceObject|variables)\b`)
+
+func versioned(attributes admission.Attributes, u *unstructured.Unstructured) *admission.VersionedAttributes {
+	return &admission.VersionedAttributes{Attributes: attributes, VersionedKind: u.GroupVersionKind(), VersionedObject: admission.NewLazyObject(u)}
 }
 
 func (p *Policies) namespaceOf(u *unstructured.Unstructured) *corev1.Namespace {
@@ -429,23 +451,23 @@ func (c *compiled) refuses(of *boundPolicy, attributes admission.Attributes, u *
 		return []string{err.Error()}
 	}
 	ctx := context.Background()
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: u.GroupVersionKind(), VersionedObject: admission.NewLazyObject(u)}
+	asked := versioned(attributes, u)
 	if c.conditions != nil {
-		switch is := c.conditions.Match(ctx, versioned, param, nil); {
+		switch is := c.conditions.Match(ctx, asked, param, nil); {
 		case is.Error != nil:
 			return failed(is.Error)
 		case !is.Matches:
 			return nil
 		}
 	}
-	request := cel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(versioned.VersionedKind))
+	request := cel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(asked.VersionedKind))
 	ns := cel.CreateNamespaceObject(in)
 	bindings := cel.OptionalVariableBindings{VersionedParams: param}
-	results, left, err := c.validations.ForInput(ctx, versioned, request, bindings, ns, celconfig.RuntimeCELCostBudget)
+	results, left, err := c.validations.ForInput(ctx, asked, request, bindings, ns, celconfig.RuntimeCELCostBudget)
 	if err != nil {
 		return failed(err)
 	}
-	messages, _, _ := c.messages.ForInput(ctx, versioned, request, bindings, ns, left) // without one, the text of the validation stands
+	messages, _, _ := c.messages.ForInput(ctx, asked, request, bindings, ns, left) // without one, the text of the validation stands
 	var list []string
 	for i, r := range results {
 		switch {

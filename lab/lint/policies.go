@@ -79,6 +79,8 @@ func (l *linter) policiesOf(members []member) {
 			break
 		}
 	}
+	type open struct{ policy, why string }
+	unknown := map[open][]string{} // objects
 	for _, m := range members {
 		o := decoded(m.Node)
 		if o == nil {
@@ -86,7 +88,7 @@ func (l *linter) policiesOf(members []member) {
 		}
 		for _, v := range of.Create(o) {
 			if v.Unknown != "" {
-				l.policy(policies[v.Policy], "for "+m.ID()+": "+v.Unknown)
+				unknown[open{v.Policy, v.Unknown}] = append(unknown[open{v.Policy, v.Unknown}], m.ID())
 				continue
 			}
 			severity := finding.Note
@@ -100,9 +102,12 @@ func (l *linter) policiesOf(members []member) {
 			l.add(finding.Finding{Rule: finding.PolicyDenied, Severity: severity, Position: at, Message: message, Subject: finding.Subject{Cluster: m.Cluster, Application: m.Name, Object: m.ID()}})
 		}
 	}
+	for of, ids := range unknown {
+		l.policy(policies[of.policy], "for "+some(ids)+": "+of.why)
+	}
 }
 
-// policy adds that a policy is not evaluated, once.
+// policy adds that a policy is not evaluated.
 func (l *linter) policy(m member, why string) {
 	at, message := l.place(m.application, m.Object, nil, m.ID()+" is not evaluated: "+why)
 	l.add(finding.Finding{Rule: finding.PolicyUnknown, Position: at, Message: message, Subject: finding.Subject{Cluster: m.Object.Cluster, Application: m.Name, Object: m.ID()}})
