@@ -18,9 +18,8 @@ import (
 var estate embed.FS
 
 func main() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" { // collecting took a third of the processor time of reading a large estate
-		debug.SetGCPercent(400)
-		debug.SetMemoryLimit(1 << 30)
+	if os.Getenv("GOGC") == "" { // collecting took a third of the processor time of reading a large estate
+		debug.SetGCPercent(200)
 	}
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
