@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,8 +77,10 @@ func mirrored(t *testing.T) {
 	out := decode[ui.UpResult](l, "up", "--images", "registry", "--registry-mirror", mirror)
 	t.Logf("up from the registry in %.1fs", out.Seconds)
 	l.converged(2, 4)
-	for _, i := range decode[ui.BundleResult](l, "bundle", "ls", "--images", "registry", "--registry-mirror", mirror).Items {
-		if i.Origin != "registry" || !i.AtHand && !otherEstates.MatchString(i.Name) {
+	items := decode[ui.BundleResult](l, "bundle", "ls", "--images", "registry", "--registry-mirror", mirror).Items
+	for _, i := range items {
+		one := func(o ui.BundleItem) bool { return o.Kind == i.Kind && o.Name == i.Name && o.AtHand } // of the versions of a chart that this machine has built
+		if i.Origin != "registry" || !otherEstates.MatchString(i.Name) && !slices.ContainsFunc(items, one) {
 			t.Errorf("%s %s: origin %s, available %v", i.Kind, i.Name, i.Origin, i.AtHand)
 		}
 	}
