@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -82,7 +83,9 @@ func (c *Clusters) Refused(ctx context.Context, apps []desired.App, asks map[Obj
 				if text, failed := o.JSON(); !asks[key] || o.Hook != "" || err != nil || failed != nil || of.UnmarshalJSON(text) != nil {
 					continue
 				}
-				if _, _, err := cluster.compare(ctx, of); apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+				_, _, err = cluster.compare(ctx, of)
+				ending := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) // which the engine waits for
+				if (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) && !ending {
 					mu.Lock()
 					refused[key] = err.Error()
 					mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,6 +171,12 @@ func TestRefused(t *testing.T) {
 	got := clusters.Refused(t.Context(), apps, map[Object]bool{key: true})
 	if why := got[key]; len(got) != 1 || !strings.Contains(why, "data: Forbidden: field is immutable") {
 		t.Errorf("%q", got)
+	}
+	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "one", errors.New("being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	api.Refuse("patch configmaps", ending)
+	if got := clusters.Refused(t.Context(), apps, map[Object]bool{key: true}); len(got) > 0 {
+		t.Errorf("a namespace that goes: %q", got)
 	}
 }
 
