@@ -79,6 +79,9 @@ type importer struct {
 }
 
 func (i *importer) fail(n *yaml.Node, message, cure string) {
+	if n == nil {
+		n = &yaml.Node{Line: 1, Column: 1}
+	}
 	i.problems = append(i.problems, lab.Problem{Code: finding.InvalidField, Position: strict.Position(i.file, n), Message: message, Cure: cure})
 }
 
