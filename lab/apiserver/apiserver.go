@@ -178,6 +178,10 @@ func prepared(object map[string]any) (runtime.Object, *kind, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if m, err := meta.Accessor(internal); err == nil { // as those of a stored object
+		m.SetResourceVersion("1")
+		m.SetUID("00000000-0000-0000-0000-000000000000")
+	}
 	of.prepare(internal)
 	return internal, &of, nil
 }
@@ -203,10 +207,6 @@ func decode(object map[string]any) (runtime.Object, error) {
 		return nil, err
 	}
 	scheme().Default(o)
-	if m, err := meta.Accessor(o); err == nil { // as those of a stored object
-		m.SetResourceVersion("1")
-		m.SetUID("00000000-0000-0000-0000-000000000000")
-	}
 	return o, nil
 }
 

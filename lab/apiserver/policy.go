@@ -39,6 +39,7 @@ type Policies struct {
 	objects     map[schema.GroupKind][]*unstructured.Unstructured // parameters are among them
 	namespaces  map[string]*corev1.Namespace
 	definitions map[schema.GroupKind]map[string]any
+	read        map[schema.GroupVersionKind]*Definition
 }
 
 // Verdict is what a policy says of a new object.
@@ -67,7 +68,7 @@ type compiled struct {
 // NewPolicies returns the policies among the objects of a cluster, which also are their parameters, namespaces and definitions. What cannot be read is an error.
 func NewPolicies(objects []map[string]any) (*Policies, error) {
 	p := &Policies{
-		objects: map[schema.GroupKind][]*unstructured.Unstructured{}, namespaces: map[string]*corev1.Namespace{}, definitions: map[schema.GroupKind]map[string]any{},
+		objects: map[schema.GroupKind][]*unstructured.Unstructured{}, namespaces: map[string]*corev1.Namespace{}, definitions: map[schema.GroupKind]map[string]any{}, read: map[schema.GroupVersionKind]*Definition{},
 	}
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		p.namespaces[name] = namespace(name, nil)
@@ -168,11 +169,14 @@ func (p *Policies) defaulted(object map[string]any) (map[string]any, error) {
 	if definition == nil {
 		return Defaulted(object)
 	}
-	d, err := NewDefinition(definition, gvk.Version)
-	if err != nil {
-		return nil, err
+	if p.read[gvk] == nil {
+		d, err := NewDefinition(definition, gvk.Version)
+		if err != nil {
+			return nil, err
+		}
+		p.read[gvk] = d
 	}
-	return d.Defaulted(object), nil
+	return p.read[gvk].Defaulted(object), nil
 }
 
 // evaluate returns what a policy refuses by a binding.
@@ -247,10 +251,8 @@ func (p *Policies) namespaceOf(u *unstructured.Unstructured) *corev1.Namespace {
 	case u.GetNamespace() == "":
 		return nil
 	}
-	if ns := p.namespaces[u.GetNamespace()]; ns != nil {
-		return ns
-	}
-	return namespace(u.GetNamespace(), nil)
+	ns, _ := lister{Policies: p}.Get(u.GetNamespace()) // never fails
+	return ns
 }
 
 // interfaces are what matching needs of an API server.

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
@@ -117,10 +119,9 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 		_, err := of(object).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	for deadline := time.Now().Add(time.Minute); create(probe[0].Ask[0]) == nil; time.Sleep(time.Second) {
-		if time.Now().After(deadline) {
-			t.Fatal("no policy is in force after a minute")
-		}
+	inForce := func(context.Context) (bool, error) { return create(probe[0].Ask[0]) != nil, nil }
+	if err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, inForce); err != nil {
+		t.Fatal("no policy is in force: ", err)
 	}
 	answers := map[string][][]string{}
 	for _, c := range cases {

@@ -2,11 +2,13 @@ package consequence
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"homelab/lab/apiserver"
+	"homelab/lab/desired"
 	"homelab/lab/strict"
 )
 
@@ -69,7 +71,8 @@ func (f *foresight) defined(cluster string) map[schema.GroupKind]map[string]any 
 		for _, o := range u.objects {
 			add(o)
 		}
-		if !f.unchanged[u.app.Name] || u.release != "" {
+		here := slices.ContainsFunc(u.app.Parts, func(p desired.Part) bool { return p.Cluster == cluster })
+		if !here || !f.unchanged[u.app.Name] || u.release != "" {
 			continue
 		}
 		objects, _ := u.app.Rendered()

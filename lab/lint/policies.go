@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -66,27 +67,23 @@ func (l *linter) policiesOf(members []member) {
 	if len(policies) == 0 {
 		return
 	}
+	members = slices.Clone(members)
 	objects := make([]map[string]any, 0, len(members))
-	for _, m := range members {
-		if o := decoded(m.Node); o != nil {
+	members = slices.DeleteFunc(members, func(m member) bool {
+		o := decoded(m.Node)
+		if o != nil {
 			objects = append(objects, o)
 		}
-	}
+		return o == nil
+	})
 	of, err := apiserver.NewPolicies(objects)
 	if err != nil {
-		for _, m := range policies {
-			l.policy(m, strings.ReplaceAll(err.Error(), "\n", "; "))
-			break
-		}
+		l.policy(policies[slices.Min(slices.Collect(maps.Keys(policies)))], strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	type open struct{ policy, why string }
 	unknown := map[open][]string{} // objects
-	for _, m := range members {
-		o := decoded(m.Node)
-		if o == nil {
-			continue
-		}
-		for _, v := range of.Create(o) {
+	for i, m := range members {
+		for _, v := range of.Create(objects[i]) {
 			if v.Unknown != "" {
 				unknown[open{v.Policy, v.Unknown}] = append(unknown[open{v.Policy, v.Unknown}], m.ID())
 				continue
