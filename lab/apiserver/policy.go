@@ -58,6 +58,10 @@ type boundPolicy struct {
 	admission1.ValidatingAdmissionPolicy
 	bindings []*admission1.ValidatingAdmissionPolicyBinding
 	compiled func() (*compiled, error)
+
+	asks      string // for what nobody knows offline
+	ofObject  bool   // its conditions ask for the object alone
+	ofContext bool   // it asks for the namespace's object
 }
 
 type compiled struct {
@@ -96,6 +100,8 @@ func NewPolicies(objects []map[string]any) (*Policies, error) {
 				errs = append(errs, fmt.Errorf("ValidatingAdmissionPolicy %s: spec.matchConstraints is missing", of.Name))
 				continue
 			}
+			of.asks, of.ofContext = asks(of.expressions()), strings.Contains(strings.Join(of.expressions(), "\n"), "namespaceObject")
+			of.ofObject = !slices.ContainsFunc(of.Spec.MatchConditions, func(c admission1.MatchCondition) bool { return outside.MatchString(c.Expression) })
 			of.compiled = sync.OnceValues(func() (*compiled, error) { return compile(&of.ValidatingAdmissionPolicy) })
 			p.policies = append(p.policies, &of)
 		case admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding").GroupKind():
@@ -192,16 +198,16 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 		matches, more, err = p.matches(b.Spec.MatchResources, attributes)
 		open = cmp.Or(open, more)
 	}
-	switch asks := of.asks(); {
+	switch {
 	case err != nil:
 		return unknown("%s", err)
 	case !matches || of.spares(attributes, u):
 		return nil
 	case open != "":
 		return unknown("%s", open)
-	case len(asks) > 0:
-		return unknown("it asks for %s", strings.Join(asks, " and "))
-	case of.mentions("namespaceObject") && p.unlabelled(attributes) != "":
+	case of.asks != "":
+		return unknown("it asks for %s", of.asks)
+	case of.ofContext && p.unlabelled(attributes) != "":
 		return unknown("%s", p.unlabelled(attributes))
 	}
 	params, why := p.parameters(of, b, u.GetNamespace())
@@ -224,10 +230,8 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 
 // spares reports whether the policy's own conditions leave an object out, by the object alone.
 func (p *boundPolicy) spares(attributes admission.Attributes, u *unstructured.Unstructured) bool {
-	for _, c := range p.Spec.MatchConditions {
-		if outside.MatchString(c.Expression) {
-			return false
-		}
+	if !p.ofObject {
+		return false
 	}
 	c, err := p.compiled()
 	if err != nil || c.conditions == nil {
@@ -345,18 +349,14 @@ var unknowable = []struct {
 	{regexp.MustCompile(`\brequest\.(uid|dryRun|options)\b`), "the request"},
 }
 
-func (p *boundPolicy) asks() []string {
+func asks(expressions []string) string {
 	var list []string
-	for _, o := range unknowable {
-		if slices.ContainsFunc(p.expressions(), o.asks.MatchString) {
-			list = append(list, o.what)
+	for _, u := range unknowable {
+		if slices.ContainsFunc(expressions, u.asks.MatchString) {
+			list = append(list, u.what)
 		}
 	}
-	return list
-}
-
-func (p *boundPolicy) mentions(word string) bool {
-	return slices.ContainsFunc(p.expressions(), func(e string) bool { return strings.Contains(e, word) })
+	return strings.Join(list, " and ")
 }
 
 func (p *boundPolicy) expressions() []string {
