@@ -152,7 +152,7 @@ func (p *program) writeScenario(ws *workspace.Workspace, name string, files map[
 	if _, err := scenario.Load(os.DirFS(ws.Estate.Dir), name, verb.All()); err != nil {
 		return errors.Join(err, root.RemoveAll(dir))
 	}
-	return p.ui.ScenarioImported(res, ws.OnEstate("lab scenario run "+name))
+	return p.ui.ScenarioImported(res, ws.OnEstate("lab scenario run "+lab.Quote(name)))
 }
 
 func (p *program) scenarioRunCommand() *cli.Command {
