@@ -125,9 +125,18 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 	}
 	answers := map[string][][]string{}
 	for _, c := range cases {
-		for _, o := range c.Ask {
+		for _, u := range c.Update {
+			c.Ask = append(c.Ask, u.After)
+		}
+		for i, o := range c.Ask {
 			denied := []string{}
-			if err := create(o); err != nil {
+			var err error
+			if first := len(c.Ask) - len(c.Update); i < first {
+				err = create(o)
+			} else {
+				err = change(t, of(o), c.Update[i-first])
+			}
+			if err != nil {
 				var status apierrors.APIStatus
 				if !errors.As(err, &status) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 					t.Fatalf("%s: %v", c.Name, err)
@@ -141,6 +150,26 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 		}
 	}
 	return answers
+}
+
+// change returns the answer to an object that becomes another one.
+func change(t *testing.T, of dynamic.ResourceInterface, u policyUpdate) error {
+	t.Helper()
+	ctx := t.Context()
+	owned := metav1.ApplyOptions{FieldManager: "lab", Force: true}
+	before := &unstructured.Unstructured{Object: u.Before}
+	if _, err := of.Apply(ctx, before.GetName(), before, owned); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		now, background := int64(0), metav1.DeletePropagationBackground
+		if err := of.Delete(ctx, before.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}); err != nil {
+			t.Error(err)
+		}
+	}()
+	owned.DryRun = []string{metav1.DryRunAll}
+	_, err := of.Apply(ctx, before.GetName(), &unstructured.Unstructured{Object: u.After}, owned)
+	return err
 }
 
 // ask returns why a server refuses an object. What is changed is created first, as a bound claim where it is one.
