@@ -149,33 +149,45 @@ func (p *Policies) Unbound() map[string]string { return p.unbound }
 
 // Create returns what the policies refuse, or may refuse, about a new object. It must be valid.
 func (p *Policies) Create(object map[string]any) []Verdict {
-	return p.judge(object, nil)
+	return p.judge(admission.Create, &metav1.CreateOptions{}, object, nil)
 }
 
 // Update is Create for an object that becomes another one.
 func (p *Policies) Update(before, after map[string]any) []Verdict {
-	return p.judge(after, before)
+	return p.judge(admission.Update, &metav1.UpdateOptions{}, after, before)
 }
 
-func (p *Policies) judge(object, before map[string]any) []Verdict {
-	full, err := p.defaulted(object)
-	if err != nil || p.Empty() {
+// Delete is Create for an object that is deleted.
+func (p *Policies) Delete(object map[string]any) []Verdict {
+	return p.judge(admission.Delete, &metav1.DeleteOptions{}, nil, object)
+}
+
+// judge evaluates the policies on an object, an earlier one or both.
+func (p *Policies) judge(operation admission.Operation, options runtime.Object, object, before map[string]any) []Verdict {
+	if p.Empty() {
 		return nil
 	}
-	u := &unstructured.Unstructured{Object: full}
+	var now, old runtime.Object // nil for none
+	var u *unstructured.Unstructured
+	for _, of := range []struct {
+		object map[string]any
+		into   *runtime.Object
+	}{{before, &old}, {object, &now}} {
+		if of.object == nil {
+			continue
+		}
+		full, err := p.defaulted(of.object)
+		if err != nil {
+			return nil
+		}
+		u = &unstructured.Unstructured{Object: full}
+		*of.into = u
+	}
 	gvk := u.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	plural, _, _ := unstructured.NestedString(p.definitions[gvk.GroupKind()], "spec", "names", "plural")
 	resource.Resource = cmp.Or(plural, resource.Resource)
-	var old, options runtime.Object = nil, &metav1.CreateOptions{}
-	operation := admission.Create
-	if before != nil {
-		if before, err = p.defaulted(before); err != nil {
-			return nil
-		}
-		old, options, operation = &unstructured.Unstructured{Object: before}, &metav1.UpdateOptions{}, admission.Update
-	}
-	attributes := admission.NewAttributesRecord(u, old, gvk, u.GetNamespace(), u.GetName(), resource, "", operation, options, false, &user.DefaultInfo{})
+	attributes := admission.NewAttributesRecord(now, old, gvk, u.GetNamespace(), u.GetName(), resource, "", operation, options, false, &user.DefaultInfo{})
 	if rules.IsExemptAdmissionConfigurationResource(attributes) {
 		return nil
 	}
@@ -227,7 +239,7 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 		return unknown("%s", open)
 	case of.asks != "":
 		return unknown("it asks for %s", of.asks)
-	case of.ofLive && attributes.GetOperation() == admission.Update:
+	case of.ofLive && attributes.GetOldObject() != nil:
 		return unknown("it asks for what the cluster adds to the object")
 	case of.ofContext && p.unlabelled(attributes) != "":
 		return unknown("%s", p.unlabelled(attributes))

@@ -15,6 +15,7 @@ type policyCase struct {
 	Objects []map[string]any `json:"objects"`
 	Ask     []map[string]any `json:"ask"`
 	Update  []policyUpdate   `json:"update"`
+	Delete  []map[string]any `json:"delete"`
 }
 
 // policyUpdate is an object that is created, and then becomes another one.
@@ -55,6 +56,9 @@ func TestPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			answers = append(answers, p.Update(u.Before, stored))
+		}
+		for _, object := range c.Delete {
+			answers = append(answers, p.Delete(object))
 		}
 		for i, verdicts := range answers {
 			denied := []string{}

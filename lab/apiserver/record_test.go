@@ -125,17 +125,22 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 	}
 	answers := map[string][][]string{}
 	for _, c := range cases {
-		for _, u := range c.Update {
-			c.Ask = append(c.Ask, u.After)
+		var answered []error
+		for _, o := range c.Ask {
+			answered = append(answered, create(o))
 		}
-		for i, o := range c.Ask {
-			denied := []string{}
-			var err error
-			if first := len(c.Ask) - len(c.Update); i < first {
-				err = create(o)
-			} else {
-				err = change(t, of(o), c.Update[i-first])
+		for _, u := range c.Update {
+			answered = append(answered, change(t, of(u.Before), u))
+		}
+		for _, o := range c.Delete {
+			u := &unstructured.Unstructured{Object: o}
+			if _, err := of(o).Create(ctx, u, metav1.CreateOptions{}); err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
 			}
+			answered = append(answered, of(o).Delete(ctx, u.GetName(), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+		}
+		for _, err := range answered {
+			denied := []string{}
 			if err != nil {
 				var status apierrors.APIStatus
 				if !errors.As(err, &status) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
@@ -152,7 +157,7 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 	return answers
 }
 
-// change returns the answer to an object that becomes another one.
+// change returns the answer to an object that becomes another one. The former remains: policies of other cases keep what they match.
 func change(t *testing.T, of dynamic.ResourceInterface, u policyUpdate) error {
 	t.Helper()
 	ctx := t.Context()
@@ -161,12 +166,6 @@ func change(t *testing.T, of dynamic.ResourceInterface, u policyUpdate) error {
 	if _, err := of.Apply(ctx, before.GetName(), before, owned); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		now, background := int64(0), metav1.DeletePropagationBackground
-		if err := of.Delete(ctx, before.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}); err != nil {
-			t.Error(err)
-		}
-	}()
 	owned.DryRun = []string{metav1.DryRunAll}
 	_, err := of.Apply(ctx, before.GetName(), &unstructured.Unstructured{Object: u.After}, owned)
 	return err

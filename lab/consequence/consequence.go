@@ -258,9 +258,10 @@ func (f *foresight) update(u *unit, o, next object) {
 		if refused != "" {
 			forced = refused + "; " + forced
 		}
-		if !f.deniedEffect(u, nil, next, next.content) {
-			f.lose(u, o, Recreate, forced, "", next.at())
+		if denied, _ := f.denied(nil, next, next.content); denied != "" {
+			forced += "; its creation is refused: " + denied
 		}
+		f.lose(u, o, Recreate, forced, "", next.at())
 		return
 	case refused != "":
 		f.effect(u, o, Refuse, refused, f.rules.refused(), next.at())
@@ -318,7 +319,7 @@ func (f *foresight) effect(u *unit, o object, action Action, reason, cure string
 	f.add(e)
 }
 
-// lose is effect for an object that is deleted, with what is lost with it.
+// lose is effect for an object that is deleted, with what is lost with it. Policies may keep it, which is not relied on where more is lost than the object.
 func (f *foresight) lose(u *unit, o object, action Action, reason, cure string, at lab.Position) {
 	f.effect(u, o, action, reason, cure, at)
 	e := &f.effects[len(f.effects)-1]
@@ -331,6 +332,12 @@ func (f *foresight) lose(u *unit, o object, action Action, reason, cure string, 
 		e.Loses = "all objects of its kind"
 		if n := f.instances(o); n > 0 {
 			e.Loses += fmt.Sprintf(", %d of the estate's among them", n)
+		}
+	}
+	if refused, _ := f.denied(o.content, o, nil); refused != "" {
+		e.Reason += ", which is refused: " + refused
+		if e.Loses == "" {
+			e.Action, e.Cure = Refuse, "have the policy leave out deletions"
 		}
 	}
 	if e.Loses != "" && e.Cure == "" {

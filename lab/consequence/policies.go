@@ -13,8 +13,8 @@ import (
 
 const policyKind = "ValidatingAdmissionPolicy"
 
-// denied returns the message of the policies of a cluster that refuse an object, which is new or was another one; or else why it is not known whether they do. What is
-// applied first if a policy changes, too, is not known.
+// denied returns the message of the policies of a cluster that refuse an object, which is new, was another one or, without stored, is deleted; or else why it is not known
+// whether they do. What is applied first if a policy changes, too, is not known.
 func (f *foresight) denied(was map[string]any, o object, stored map[string]any) (refused, unknown string) {
 	policies, known := f.policies[o.Cluster]
 	if !known {
@@ -26,8 +26,13 @@ func (f *foresight) denied(was map[string]any, o object, stored map[string]any) 
 		if p == nil {
 			continue
 		}
-		verdicts := p.Create(stored)
-		if was != nil {
+		var verdicts []apiserver.Verdict
+		switch {
+		case stored == nil:
+			verdicts = p.Delete(was)
+		case was == nil:
+			verdicts = p.Create(stored)
+		default:
 			verdicts = p.Update(was, stored)
 		}
 		var list []string

@@ -55,18 +55,13 @@ func (m made) inputs() string {
 	return text
 }
 
-// mentions reports whether what is rendered may have a word.
-func (m made) mentions(word string) bool {
+// mentions reports whether what is rendered may have a word. reads is what inputs has asked for.
+func (m made) mentions(word string, reads [][2]string) bool {
 	if m.err != nil || m.has == nil || m.as != nil {
 		return m.err == nil
 	}
 	options, err := json.Marshal(m.Source.Source)
-	found := err != nil || strings.Contains(string(options), word)
-	_, err = m.Source.Inputs(func(ref, name string) string {
-		found = found || m.has(ref, name, word)
-		return ""
-	})
-	return found || err != nil
+	return err != nil || strings.Contains(string(options), word) || slices.ContainsFunc(reads, func(r [2]string) bool { return m.has(r[0], r[1], word) })
 }
 
 // searches returns made.has for the trees of a source, each searched once. digest and tree are as for digests. Charts that are elsewhere may contain anything.
@@ -134,8 +129,19 @@ func part(p desired.Part, of func() made) desired.Part {
 		return m.render(m.Source)
 	}
 	p.Subject = func() (provenance.Subject, error) { return of().subject() }
-	p.Inputs = func() string { return of().inputs() }
-	p.Mentions = func(word string) bool { return of().mentions(word) }
+	var reads [][2]string
+	p.Inputs = func() string {
+		m := of()
+		reads = nil
+		if digest := m.digest; digest != nil {
+			m.digest = func(ref, name string) string {
+				reads = append(reads, [2]string{ref, name})
+				return digest(ref, name)
+			}
+		}
+		return m.inputs()
+	}
+	p.Mentions = func(word string) bool { return reads == nil && p.Inputs() == "" || of().mentions(word, reads) }
 	return p
 }
 
