@@ -122,26 +122,22 @@ func create(object map[string]any) (runtime.Object, field.ErrorList, error) {
 	return o, joined(written, scheme().Validate(context.Background(), options, versioned)), nil
 }
 
-// Update returns why an API server refuses that an object, which is valid, becomes another one of its kind.
-func Update(before, after map[string]any) []Problem { return problems(update(before, after)) }
+// Update returns why an API server refuses that an object, which is valid, becomes another one of its kind. stored is what Applied returns.
+func Update(before, stored map[string]any) []Problem { return problems(update(before, stored)) }
 
-func update(before, after map[string]any) (runtime.Object, field.ErrorList, error) {
+func update(before, stored map[string]any) (runtime.Object, field.ErrorList, error) {
 	old, of, err := prepared(before)
 	if err != nil || of == nil {
 		return nil, nil, err
 	}
-	changed, err := Applied(before, after)
-	if err != nil {
-		return nil, nil, err
-	}
-	o, _, err := prepared(changed)
+	o, _, err := prepared(stored)
 	if err != nil || o == nil || reflect.TypeOf(o) != reflect.TypeOf(old) {
 		return nil, nil, err
 	}
 	if of.stored != nil {
 		of.stored(o, old)
 	}
-	written, gv := of.update(o, old), versionOf(after)
+	written, gv := of.update(o, old), versionOf(stored)
 	is, err := scheme().ConvertToVersion(o, gv)
 	was, err2 := scheme().ConvertToVersion(old, gv)
 	if err := cmp.Or(err, err2); err != nil {
@@ -188,18 +184,16 @@ func prepared(object map[string]any) (runtime.Object, *kind, error) {
 
 // decode returns an object of Kubernetes' own kinds with its defaults, or nil for another one.
 func decode(object map[string]any) (runtime.Object, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var kind struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(data, &kind); err != nil {
-		return nil, err
-	}
-	o, err := scheme().New(schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind))
+	version, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	o, err := scheme().New(schema.FromAPIVersionAndKind(version, kind))
 	if runtime.IsNotRegisteredError(err) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}

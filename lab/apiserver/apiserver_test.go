@@ -77,7 +77,10 @@ func (q question) ask(widget *Definition) (errs field.ErrorList, err error) {
 	case own && q.Before == nil:
 		_, errs, err = create(q.After)
 	case own:
-		_, errs, err = update(q.Before, q.After)
+		var stored map[string]any
+		if stored, err = Applied(q.Before, q.After); err == nil {
+			_, errs, err = update(q.Before, stored)
+		}
 	case q.Before == nil:
 		_, errs = widget.create(q.After)
 	default:

@@ -2,17 +2,13 @@ package apiserver
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	gocel "github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
 	admission1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,12 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/cel/environment"
 	strictjson "sigs.k8s.io/json"
 )
 
@@ -38,9 +30,10 @@ type Policies struct {
 	namespaces  map[string]*corev1.Namespace
 	definitions map[schema.GroupKind]map[string]any
 	read        map[schema.GroupVersionKind]*Definition
+	unbound     map[string]string // policies that are not known, by binding
 }
 
-// Verdict is what a policy says of a new object.
+// Verdict is what a policy says of an object.
 type Verdict struct {
 	Policy, Binding string
 	Actions         []admission1.ValidationAction // Deny, Warn, Audit
@@ -58,19 +51,18 @@ type boundPolicy struct {
 	compiled func() (*compiled, error)
 
 	asks      string // for what nobody knows offline
+	ofLive    bool   // it may ask for what only an object that exists has
 	ofObject  bool   // its conditions ask for the object alone
 	ofContext bool   // it asks for the namespace's object
 }
 
-type compiled struct {
-	conditions            matchconditions.Matcher // nil for none
-	validations, messages cel.ConditionEvaluator
-}
+var policyKind = admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy").GroupKind()
 
 // NewPolicies returns the policies among the objects of a cluster, which also are their parameters, namespaces and definitions. What cannot be read is an error.
 func NewPolicies(objects []map[string]any) (*Policies, error) {
 	p := &Policies{
 		objects: map[schema.GroupKind][]*unstructured.Unstructured{}, namespaces: map[string]*corev1.Namespace{}, definitions: map[schema.GroupKind]map[string]any{}, read: map[schema.GroupVersionKind]*Definition{},
+		unbound: map[string]string{},
 	}
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		p.namespaces[name] = namespace(name, nil)
@@ -88,7 +80,7 @@ func NewPolicies(objects []map[string]any) (*Policies, error) {
 			group, _, _ := unstructured.NestedString(o, "spec", "group")
 			kind, _, _ := unstructured.NestedString(o, "spec", "names", "kind")
 			p.definitions[schema.GroupKind{Group: group, Kind: kind}] = o
-		case admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy").GroupKind():
+		case policyKind:
 			var of boundPolicy
 			if err := typed(o, &of.ValidatingAdmissionPolicy); err != nil {
 				errs = append(errs, fmt.Errorf("ValidatingAdmissionPolicy %s: %w", u.GetName(), err))
@@ -98,7 +90,9 @@ func NewPolicies(objects []map[string]any) (*Policies, error) {
 				errs = append(errs, fmt.Errorf("ValidatingAdmissionPolicy %s: spec.matchConstraints is missing", of.Name))
 				continue
 			}
-			of.asks, of.ofContext = asks(of.expressions()), strings.Contains(strings.Join(of.expressions(), "\n"), "namespaceObject")
+			expressions := of.expressions()
+			of.asks, of.ofLive = asks(expressions), slices.ContainsFunc(expressions, added.MatchString)
+			of.ofContext = slices.ContainsFunc(expressions, func(e string) bool { return strings.Contains(e, "namespaceObject") })
 			of.ofObject = !slices.ContainsFunc(of.Spec.MatchConditions, func(c admission1.MatchCondition) bool { return outside.MatchString(c.Expression) })
 			of.compiled = sync.OnceValues(func() (*compiled, error) { return compile(&of.ValidatingAdmissionPolicy) })
 			p.policies = append(p.policies, &of)
@@ -113,6 +107,14 @@ func NewPolicies(objects []map[string]any) (*Policies, error) {
 	}
 	for _, of := range p.policies {
 		of.bindings = bound[of.Name]
+	}
+	for policy, bindings := range bound {
+		if slices.ContainsFunc(p.objects[policyKind], func(u *unstructured.Unstructured) bool { return u.GetName() == policy }) {
+			continue
+		}
+		for _, b := range bindings {
+			p.unbound[b.Name] = policy
+		}
 	}
 	return p, errors.Join(errs...)
 }
@@ -142,18 +144,50 @@ func namespace(name string, of map[string]string) *corev1.Namespace {
 // Empty reports whether there are no policies.
 func (p *Policies) Empty() bool { return len(p.policies) == 0 }
 
+// Unbound returns the bindings of policies that are not among the objects, with these.
+func (p *Policies) Unbound() map[string]string { return p.unbound }
+
 // Create returns what the policies refuse, or may refuse, about a new object. It must be valid.
 func (p *Policies) Create(object map[string]any) []Verdict {
-	full, err := p.defaulted(object)
-	if err != nil || p.Empty() {
+	return p.judge(admission.Create, &metav1.CreateOptions{}, object, nil)
+}
+
+// Update is Create for an object that becomes another one.
+func (p *Policies) Update(before, after map[string]any) []Verdict {
+	return p.judge(admission.Update, &metav1.UpdateOptions{}, after, before)
+}
+
+// Delete is Create for an object that is deleted.
+func (p *Policies) Delete(object map[string]any) []Verdict {
+	return p.judge(admission.Delete, &metav1.DeleteOptions{}, nil, object)
+}
+
+// judge evaluates the policies on an object, an earlier one or both.
+func (p *Policies) judge(operation admission.Operation, options runtime.Object, object, before map[string]any) []Verdict {
+	if p.Empty() {
 		return nil
 	}
-	u := &unstructured.Unstructured{Object: full}
+	var now, old runtime.Object // nil for none
+	var u *unstructured.Unstructured
+	for _, of := range []struct {
+		object map[string]any
+		into   *runtime.Object
+	}{{before, &old}, {object, &now}} {
+		if of.object == nil {
+			continue
+		}
+		full, err := p.defaulted(of.object)
+		if err != nil {
+			return nil
+		}
+		u = &unstructured.Unstructured{Object: full}
+		*of.into = u
+	}
 	gvk := u.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	plural, _, _ := unstructured.NestedString(p.definitions[gvk.GroupKind()], "spec", "names", "plural")
 	resource.Resource = cmp.Or(plural, resource.Resource)
-	attributes := admission.NewAttributesRecord(u, nil, gvk, u.GetNamespace(), u.GetName(), resource, "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{})
+	attributes := admission.NewAttributesRecord(now, old, gvk, u.GetNamespace(), u.GetName(), resource, "", operation, options, false, &user.DefaultInfo{})
 	if rules.IsExemptAdmissionConfigurationResource(attributes) {
 		return nil
 	}
@@ -199,12 +233,14 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 	switch {
 	case err != nil:
 		return unknown("%s", err)
-	case !matches || of.spares(attributes, u):
+	case !matches || of.spares(attributes):
 		return nil
 	case open != "":
 		return unknown("%s", open)
 	case of.asks != "":
 		return unknown("it asks for %s", of.asks)
+	case of.ofLive && attributes.GetOldObject() != nil:
+		return unknown("it asks for what the cluster adds to the object")
 	case of.ofContext && p.unlabelled(attributes) != "":
 		return unknown("%s", p.unlabelled(attributes))
 	}
@@ -218,32 +254,12 @@ func (p *Policies) evaluate(of *boundPolicy, b *admission1.ValidatingAdmissionPo
 	}
 	var list []Verdict
 	for _, param := range params {
-		for _, message := range c.refuses(of, attributes, u, param, p.namespaceOf(u)) {
+		for _, message := range c.refuses(of, attributes, param, p.namespaceOf(u)) {
 			verdict.Message = message
 			list = append(list, verdict)
 		}
 	}
 	return list
-}
-
-// spares reports whether the policy's own conditions leave an object out, by the object alone.
-func (p *boundPolicy) spares(attributes admission.Attributes, u *unstructured.Unstructured) bool {
-	if !p.ofObject {
-		return false
-	}
-	c, err := p.compiled()
-	if err != nil || c.conditions == nil {
-		return false
-	}
-	is := c.conditions.Match(context.Background(), versioned(attributes, u), nil, nil)
-	return is.Error == nil && !is.Matches
-}
-
-// outside matches expressions that ask for more than the object.
-var outside = regexp.MustCompile(`\b(request|authorizer|params|namespaceObject|variables)\b`)
-
-func versioned(attributes admission.Attributes, u *unstructured.Unstructured) *admission.VersionedAttributes {
-	return &admission.VersionedAttributes{Attributes: attributes, VersionedKind: u.GroupVersionKind(), VersionedObject: admission.NewLazyObject(u)}
 }
 
 func (p *Policies) namespaceOf(u *unstructured.Unstructured) *corev1.Namespace {
@@ -255,40 +271,6 @@ func (p *Policies) namespaceOf(u *unstructured.Unstructured) *corev1.Namespace {
 	}
 	ns, _ := lister{Policies: p}.Get(u.GetNamespace()) // never fails
 	return ns
-}
-
-// unknowable is what nobody knows offline, by how expressions ask for it.
-var unknowable = []struct {
-	asks *regexp.Regexp
-	what string
-}{
-	{regexp.MustCompile(`\brequest\.userInfo\b`), "the user who applies the object"},
-	{regexp.MustCompile(`\bauthorizer\b`), "what its user may do"},
-	{regexp.MustCompile(`\brequest\.(uid|dryRun|options)\b`), "the request"},
-}
-
-func asks(expressions []string) string {
-	var list []string
-	for _, u := range unknowable {
-		if slices.ContainsFunc(expressions, u.asks.MatchString) {
-			list = append(list, u.what)
-		}
-	}
-	return strings.Join(list, " and ")
-}
-
-func (p *boundPolicy) expressions() []string {
-	var list []string
-	for _, v := range p.Spec.Variables {
-		list = append(list, v.Expression)
-	}
-	for _, c := range p.Spec.MatchConditions {
-		list = append(list, c.Expression)
-	}
-	for _, v := range p.Spec.Validations {
-		list = append(list, v.Expression, v.MessageExpression)
-	}
-	return list
 }
 
 // parameters returns the parameters of a binding, with nil for none, or why they are unknown.
@@ -319,91 +301,4 @@ func (p *Policies) parameters(of *boundPolicy, b *admission1.ValidatingAdmission
 		return nil, fmt.Sprintf("its parameter, %s %s, is not in the estate", kind.Kind, strings.TrimPrefix(in+"/"+cmp.Or(ref.Name, metav1.FormatLabelSelector(ref.Selector)), "/"))
 	}
 	return params, ""
-}
-
-// expression is an expression of a policy, by the type that it has.
-type expression struct {
-	name, text string
-	of         *gocel.Type
-}
-
-func (e expression) GetName() string            { return e.name }
-func (e expression) GetExpression() string      { return e.text }
-func (e expression) ReturnTypes() []*gocel.Type { return []*gocel.Type{e.of} }
-
-func compile(p *admission1.ValidatingAdmissionPolicy) (*compiled, error) {
-	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		return nil, err
-	}
-	declared := cel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
-	for _, v := range p.Spec.Variables {
-		compiler.CompileAndStoreVariable(expression{v.Name, v.Expression, gocel.AnyType}, declared, environment.StoredExpressions)
-	}
-	c := &compiled{}
-	var conditions, validations, messages []cel.ExpressionAccessor
-	for i := range p.Spec.MatchConditions {
-		conditions = append(conditions, (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i]))
-	}
-	for _, v := range p.Spec.Validations {
-		validations = append(validations, expression{"", v.Expression, gocel.BoolType})
-		var message cel.ExpressionAccessor
-		if v.MessageExpression != "" {
-			message = expression{"", v.MessageExpression, gocel.StringType}
-		}
-		messages = append(messages, message)
-	}
-	if len(conditions) > 0 {
-		c.conditions = matchconditions.NewMatcher(compiler.CompileCondition(conditions, declared, environment.StoredExpressions), p.Spec.FailurePolicy, "policy", "validate", p.Name)
-	}
-	c.validations = compiler.CompileCondition(validations, declared, environment.StoredExpressions)
-	declared.HasAuthorizer = false
-	c.messages = compiler.CompileCondition(messages, declared, environment.StoredExpressions)
-	return c, nil
-}
-
-// refuses returns the messages of the validations that fail.
-func (c *compiled) refuses(of *boundPolicy, attributes admission.Attributes, u *unstructured.Unstructured, param runtime.Object, in *corev1.Namespace) []string {
-	failed := func(err error) []string {
-		if *of.Spec.FailurePolicy == admission1.Ignore {
-			return nil
-		}
-		return []string{err.Error()}
-	}
-	ctx := context.Background()
-	asked := versioned(attributes, u)
-	if c.conditions != nil {
-		switch is := c.conditions.Match(ctx, asked, param, nil); {
-		case is.Error != nil:
-			return failed(is.Error)
-		case !is.Matches:
-			return nil
-		}
-	}
-	request := cel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(asked.VersionedKind))
-	ns := cel.CreateNamespaceObject(in)
-	bindings := cel.OptionalVariableBindings{VersionedParams: param}
-	results, left, err := c.validations.ForInput(ctx, asked, request, bindings, ns, celconfig.RuntimeCELCostBudget)
-	if err != nil {
-		return failed(err)
-	}
-	messages, _, _ := c.messages.ForInput(ctx, asked, request, bindings, ns, left) // without one, the text of the validation stands
-	var list []string
-	for i, r := range results {
-		switch {
-		case r.Error != nil:
-			list = append(list, failed(r.Error)...)
-		case r.EvalResult != types.True:
-			v := of.Spec.Validations[i]
-			text := ""
-			if i < len(messages) && messages[i].Error == nil && messages[i].EvalResult != nil {
-				text, _ = messages[i].EvalResult.Value().(string)
-				if text = strings.TrimSpace(text); len(text) > celconfig.MaxEvaluatedMessageExpressionSizeBytes || strings.Contains(text, "\n") {
-					text = ""
-				}
-			}
-			list = append(list, cmp.Or(text, strings.TrimSpace(v.Message), "failed expression: "+strings.TrimSpace(v.Expression)))
-		}
-	}
-	return list
 }

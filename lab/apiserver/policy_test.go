@@ -14,6 +14,14 @@ type policyCase struct {
 	Name    string           `json:"name"`
 	Objects []map[string]any `json:"objects"`
 	Ask     []map[string]any `json:"ask"`
+	Update  []policyUpdate   `json:"update"`
+	Delete  []map[string]any `json:"delete"`
+}
+
+// policyUpdate is an object that is created, and then becomes another one.
+type policyUpdate struct {
+	Before map[string]any `json:"before"`
+	After  map[string]any `json:"after"`
 }
 
 func policyCases(t *testing.T) (list []policyCase) {
@@ -38,9 +46,23 @@ func TestPolicies(t *testing.T) {
 	}
 	equal, all := 0, 0
 	for _, c := range policyCases(t) {
-		for i, object := range c.Ask {
+		var answers [][]Verdict
+		for _, object := range c.Ask {
+			answers = append(answers, p.Create(object))
+		}
+		for _, u := range c.Update {
+			stored, err := Applied(u.Before, u.After)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, p.Update(u.Before, stored))
+		}
+		for _, object := range c.Delete {
+			answers = append(answers, p.Delete(object))
+		}
+		for i, verdicts := range answers {
 			denied := []string{}
-			for _, v := range p.Create(object) {
+			for _, v := range verdicts {
 				if v.Unknown != "" {
 					t.Errorf("%s: unknown: %s", c.Name, v.Unknown)
 				}

@@ -125,9 +125,23 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 	}
 	answers := map[string][][]string{}
 	for _, c := range cases {
+		var answered []error
 		for _, o := range c.Ask {
+			answered = append(answered, create(o))
+		}
+		for _, u := range c.Update {
+			answered = append(answered, change(t, of(u.Before), u))
+		}
+		for _, o := range c.Delete {
+			u := &unstructured.Unstructured{Object: o}
+			if _, err := of(o).Create(ctx, u, metav1.CreateOptions{}); err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			answered = append(answered, of(o).Delete(ctx, u.GetName(), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+		}
+		for _, err := range answered {
 			denied := []string{}
-			if err := create(o); err != nil {
+			if err != nil {
 				var status apierrors.APIStatus
 				if !errors.As(err, &status) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 					t.Fatalf("%s: %v", c.Name, err)
@@ -141,6 +155,20 @@ func askPolicies(t *testing.T, of func(map[string]any) dynamic.ResourceInterface
 		}
 	}
 	return answers
+}
+
+// change returns the answer to an object that becomes another one. The former remains: policies of other cases keep what they match.
+func change(t *testing.T, of dynamic.ResourceInterface, u policyUpdate) error {
+	t.Helper()
+	ctx := t.Context()
+	owned := metav1.ApplyOptions{FieldManager: "lab", Force: true}
+	before := &unstructured.Unstructured{Object: u.Before}
+	if _, err := of.Apply(ctx, before.GetName(), before, owned); err != nil {
+		t.Fatal(err)
+	}
+	owned.DryRun = []string{metav1.DryRunAll}
+	_, err := of.Apply(ctx, before.GetName(), &unstructured.Unstructured{Object: u.After}, owned)
+	return err
 }
 
 // ask returns why a server refuses an object. What is changed is created first, as a bound claim where it is one.

@@ -19,6 +19,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/doctor"
 	"homelab/lab/state"
+	"homelab/lab/supply"
 	"homelab/lab/ui"
 )
 
@@ -35,6 +36,8 @@ type Env struct {
 type program struct {
 	env Env
 	ui  *ui.UI
+
+	supplies map[origin]func() (*supply.Supply, error) // that were needed to read an estate
 }
 
 const exitStatus = `EXIT STATUS:

@@ -79,7 +79,11 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 	for i, side := range sides {
 		m, err := p.read(ctx, side, from, estate.WithLeft(former))
 		var unread error
-		if err != nil && i == 1 { // by what a cluster that left no longer has?
+		gone := func(c lab.Cluster) bool {
+			_, err := fs.Stat(side.Estate.FS, c.File)
+			return err != nil
+		}
+		if err != nil && slices.ContainsFunc(former, gone) { // by what a cluster that left no longer has?
 			unread = err
 			m, err = p.read(ctx, side, from)
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -166,11 +167,23 @@ func (p *program) model(ctx context.Context, ws *workspace.Workspace, from origi
 
 // read is model, and keeps what explains it.
 func (p *program) read(ctx context.Context, ws *workspace.Workspace, from origin, options ...estate.Option) (estate.Model, error) {
-	s, err := p.local(ctx, from)
-	if err != nil {
-		return estate.Model{}, err
+	open := p.supplies[from]
+	if open == nil {
+		open = sync.OnceValues(func() (*supply.Supply, error) { return p.local(ctx, from) })
+		p.supplies = map[origin]func() (*supply.Supply, error){from: open}
 	}
-	return ws.Read(append(options, chartFiles(ctx, s))...)
+	if from.images != imagesFlag.Value { // what is chosen must be there; opening it costs as much as reading a small estate
+		if _, err := open(); err != nil {
+			return estate.Model{}, err
+		}
+	}
+	return ws.Read(append(options, estate.WithChartFiles(func(use lab.ChartUse) (lab.ChartFiles, error) {
+		s, err := open()
+		if err != nil {
+			return lab.ChartFiles{}, err
+		}
+		return s.Files(ctx, use)
+	}))...)
 }
 
 // supplied returns the options for a source of images and charts, whose charts on this machine are read.

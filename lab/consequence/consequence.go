@@ -18,55 +18,11 @@ import (
 	"homelab/lab/desired"
 )
 
-// Action is what happens to an object.
-type Action string
-
-// The actions, most severe first.
-const (
-	Delete   Action = "delete"
-	Recreate Action = "recreate" // deleted, and created again
-	Refuse   Action = "refuse"   // the engine cannot apply it, and its sync fails
-	Unknown  Action = "unknown"
-	Orphan   Action = "orphan" // stays, and nothing manages it any more
-	Stay     Action = "stay"   // stays, and is still managed as before
-	Restart  Action = "restart"
-	Rerun    Action = "rerun" // a hook
-	Update   Action = "update"
-	Create   Action = "create"
-)
-
-var actions = []Action{Delete, Recreate, Refuse, Unknown, Orphan, Stay, Restart, Rerun, Update, Create}
-
-// Rank orders actions, the most severe first.
-func (a Action) Rank() int { return slices.Index(actions, a) }
-
-// Effect is what happens to an object.
-type Effect struct {
-	Cluster     string
-	Application string // whose engine's object does it; empty for a cluster
-	Release     string // HelmRelease; empty for others
-	Object      string // "Deployment web/web"; empty for a cluster or an application as a whole
-	Action      Action
-	Reason      string
-	To          string // application or release that has it afterwards, if it moves
-	Loses       string // what is lost with it: "everything in the namespace"; empty for nothing
-	Cure        string // how nothing is lost; may be empty
-	At          lab.Position
-}
-
-// State is an estate as its engine will have it.
-type State struct {
-	Engine   lab.EngineType
-	Each     bool // each cluster has an engine of its own
-	Clusters []string
-	Apps     []desired.App     // those of clusters that left, too, if the engine still has them
-	Unknown  map[string]string // cluster that left -> why it is not known what becomes of its applications
-}
-
 // Of returns the effects of a change, ordered by cluster, severity, application and object, and the reasons why some are unknown.
 func Of(before, after State) ([]Effect, lab.Problems) {
 	f := foresight{
 		rules: rulesOf(after.Engine), left: map[string]bool{}, fates: map[string]Action{}, definitions: map[string]map[schema.GroupKind]map[string]any{}, schemas: map[string]*apiserver.Definition{},
+		made: map[string][]desired.Object{}, policies: map[string][2]*apiserver.Policies{},
 	}
 	for _, c := range before.Clusters {
 		if !slices.Contains(after.Clusters, c) {
@@ -115,6 +71,8 @@ type foresight struct {
 	fates         map[string]Action
 	definitions   map[string]map[schema.GroupKind]map[string]any // by cluster
 	schemas       map[string]*apiserver.Definition
+	made          map[string][]desired.Object       // of unchanged applications
+	policies      map[string][2]*apiserver.Policies // by cluster, before and after; nil for none
 	effects       []Effect
 	problems      lab.Problems
 }
@@ -290,7 +248,7 @@ func (f *foresight) removed(u *unit, o object, v verdict, goes bool) {
 
 // update adds the effect of another content.
 func (f *foresight) update(u *unit, o, next object) {
-	refused := f.refusedUpdate(o, next)
+	refused, stored := f.change(o, next)
 	ignored, forced := f.rules.ignores(next), f.rules.forces(u, next, refused != "")
 	switch {
 	case ignored != "":
@@ -300,17 +258,34 @@ func (f *foresight) update(u *unit, o, next object) {
 		if refused != "" {
 			forced = refused + "; " + forced
 		}
+		if denied, _ := f.denied(nil, next, next.content); denied != "" {
+			forced += "; its creation is refused: " + denied
+		}
 		f.lose(u, o, Recreate, forced, "", next.at())
 		return
 	case refused != "":
 		f.effect(u, o, Refuse, refused, f.rules.refused(), next.at())
 		return
+	case f.deniedEffect(u, o.content, next, stored):
+		return
 	}
-	if restarts(o.content, next.content) {
+	if restarts(o.content, stored) {
 		f.effect(u, o, Restart, "its pods' template changes", "", next.at())
 		return
 	}
 	f.effect(u, o, Update, "", "", next.at())
+}
+
+// deniedEffect adds that policies refuse an object, or may. It reports whether they do.
+func (f *foresight) deniedEffect(u *unit, was map[string]any, o object, stored map[string]any) bool {
+	refused, unknown := f.denied(was, o, stored)
+	switch {
+	case refused != "":
+		f.effect(u, o, Refuse, refused, "change the object, or what the policy asks for", o.at())
+	case unknown != "":
+		f.effect(u, o, Unknown, unknown, "", o.at())
+	}
+	return refused+unknown != ""
 }
 
 // created adds the objects that are new.
@@ -328,7 +303,9 @@ func (f *foresight) created() {
 					f.effect(u, o, Refuse, refused, "", o.at())
 					continue
 				}
-				f.effect(u, o, Create, "", "", o.at())
+				if !f.deniedEffect(u, nil, o, o.content) {
+					f.effect(u, o, Create, "", "", o.at())
+				}
 			}
 		}
 	}
@@ -342,7 +319,7 @@ func (f *foresight) effect(u *unit, o object, action Action, reason, cure string
 	f.add(e)
 }
 
-// lose is effect for an object that is deleted, with what is lost with it.
+// lose is effect for an object that is deleted, with what is lost with it. Policies may keep it, which is not relied on where more is lost than the object.
 func (f *foresight) lose(u *unit, o object, action Action, reason, cure string, at lab.Position) {
 	f.effect(u, o, action, reason, cure, at)
 	e := &f.effects[len(f.effects)-1]
@@ -355,6 +332,12 @@ func (f *foresight) lose(u *unit, o object, action Action, reason, cure string, 
 		e.Loses = "all objects of its kind"
 		if n := f.instances(o); n > 0 {
 			e.Loses += fmt.Sprintf(", %d of the estate's among them", n)
+		}
+	}
+	if refused, _ := f.denied(o.content, o, nil); refused != "" {
+		e.Reason += ", which is refused: " + refused
+		if e.Loses == "" {
+			e.Action, e.Cure = Refuse, "have the policy leave out deletions"
 		}
 	}
 	if e.Loses != "" && e.Cure == "" {

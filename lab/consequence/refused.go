@@ -12,12 +12,16 @@ import (
 	"homelab/lab/strict"
 )
 
-// refusedUpdate returns why the API server of a cluster refuses a change, or "".
-func (f *foresight) refusedUpdate(o, next object) string {
+// change returns why the API server of a cluster refuses a change, or "", and what it stores.
+func (f *foresight) change(o, next object) (refused string, stored map[string]any) {
 	if d := f.definition(next); d != nil {
-		return refusal(d.Update(o.content, next.content))
+		return refusal(d.Update(o.content, next.content)), next.content
 	}
-	return refusal(apiserver.Update(o.content, next.content))
+	stored, err := apiserver.Applied(o.content, next.content)
+	if err != nil {
+		return err.Error(), next.content
+	}
+	return refusal(apiserver.Update(o.content, stored)), stored
 }
 
 // refusedCreate returns why the API server of a cluster refuses a new object, or "".
@@ -75,8 +79,7 @@ func (f *foresight) defined(cluster string) map[schema.GroupKind]map[string]any 
 		if !here || !f.unchanged[u.app.Name] || u.release != "" {
 			continue
 		}
-		objects, _ := u.app.Rendered()
-		for _, o := range objects {
+		for _, o := range f.rendered(u.app) {
 			if o.Cluster != cluster || strict.Text(o.Node, "kind") != definition {
 				continue
 			}
@@ -88,17 +91,23 @@ func (f *foresight) defined(cluster string) map[schema.GroupKind]map[string]any 
 	return of
 }
 
-// restarts reports whether pods are replaced.
-func restarts(before, after map[string]any) bool {
-	group, _, _ := strings.Cut(text(after, "apiVersion"), "/")
-	kind := text(after, "kind")
-	if group != "apps" || kind != "Deployment" && kind != "DaemonSet" && kind != "StatefulSet" || text(after, "spec", "updateStrategy", "type") == "OnDelete" {
+// rendered returns the objects of an unchanged application.
+func (f *foresight) rendered(a desired.App) []desired.Object {
+	objects, known := f.made[a.Name]
+	if !known {
+		objects, _ = a.Rendered()
+		f.made[a.Name] = objects
+	}
+	return objects
+}
+
+// restarts reports whether pods are replaced when a manifest becomes what is stored then.
+func restarts(before, stored map[string]any) bool {
+	group, _, _ := strings.Cut(text(stored, "apiVersion"), "/")
+	kind := text(stored, "kind")
+	if group != "apps" || kind != "Deployment" && kind != "DaemonSet" && kind != "StatefulSet" || text(stored, "spec", "updateStrategy", "type") == "OnDelete" {
 		return false
 	}
 	was, err := apiserver.Defaulted(before)
-	is, err2 := apiserver.Applied(before, after)
-	if err != nil || err2 != nil {
-		was, is = before, after
-	}
-	return !reflect.DeepEqual(get(was, "spec", "template"), get(is, "spec", "template"))
+	return err != nil || !reflect.DeepEqual(get(was, "spec", "template"), get(stored, "spec", "template"))
 }

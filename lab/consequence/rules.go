@@ -13,6 +13,7 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/desired"
 	"homelab/lab/flux"
+	"homelab/lab/strict"
 )
 
 // verdict is what an engine does with objects that a unit no longer has.
@@ -306,10 +307,7 @@ func decoded(manifest any) map[string]any {
 }
 
 func content(o desired.Object) (map[string]any, error) {
-	data, err := o.JSON()
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	return m, json.UnmarshalCaseSensitivePreserveInts(data, &m) // as an API server does
+	v, err := strict.Value(o.Node)
+	m, _ := v.(map[string]any)
+	return m, err
 }

@@ -148,8 +148,7 @@ func (f *foresight) fill(before, after []*unit) {
 		if u.release != "" || !f.unchanged[u.app.Name] {
 			continue
 		}
-		made, _ := u.app.Rendered()
-		for _, o := range made {
+		for _, o := range f.rendered(u.app) {
 			key := u.app.Name + "|" + o.Part
 			objects[key] = append(objects[key], object{o, map[string]any{
 				"apiVersion": strict.Text(o.Node, "apiVersion"), "kind": strict.Text(o.Node, "kind"),

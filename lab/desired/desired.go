@@ -61,6 +61,9 @@ type Part struct {
 
 	// Inputs returns a digest of everything that Render reads, without rendering: parts with the same digest have the same objects. Nil, or empty, is unknown.
 	Inputs func() string
+
+	// Mentions reports whether something that Render reads may lead to objects whose text has a word, without rendering. Nil is unknown.
+	Mentions func(word string) bool
 }
 
 // Object is an object that an engine applies.

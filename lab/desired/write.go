@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/strict"
 )
@@ -46,10 +45,4 @@ func (o Object) YAML() ([]byte, error) {
 }
 
 // JSON returns the object as both engines read YAML: `yes` is a boolean.
-func (o Object) JSON() (json.RawMessage, error) {
-	text, err := o.YAML()
-	if err != nil {
-		return nil, err
-	}
-	return sigsyaml.YAMLToJSON(text)
-}
+func (o Object) JSON() (json.RawMessage, error) { return strict.JSON(o.Node) }

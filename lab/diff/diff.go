@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
@@ -163,12 +162,6 @@ func (c *comparison) compare(a, b *desired.App) {
 	c.objects(d, side{byID(before), again(a)}, side{byID(after), again(b)})
 }
 
-// side are the objects of an application in one state. again renders them once more, which shows what is random.
-type side struct {
-	of    map[ID]object
-	again func() map[ID]object
-}
-
 func concat(seqs ...iter.Seq[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, seq := range seqs {
@@ -248,62 +241,10 @@ func (c *comparison) objects(d differ, before, after side) {
 	}
 }
 
-// steady replaces names that differ at each rendering, by what stays of them and a star.
-func (s side) steady() {
-	again := s.again()
-	others := map[ID][]ID{} // that only the second rendering has, by all but the name
-	for _, id := range sortedIDs(again) {
-		if _, same := s.of[id]; !same {
-			of := id
-			of.Name = ""
-			others[of] = append(others[of], id)
-		}
-	}
-	for _, id := range sortedIDs(s.of) {
-		o := s.of[id]
-		if _, same := again[id]; same || o.manifest {
-			continue
-		}
-		var best ID
-		longest := 0
-		of := id
-		of.Name = ""
-		for _, other := range others[of] {
-			if _, free := again[other]; !free {
-				continue
-			}
-			if n := common(id.Name, other.Name); n > longest {
-				best, longest = other, n
-			}
-		}
-		if longest == 0 {
-			continue
-		}
-		twin := again[best]
-		delete(s.of, id)
-		delete(again, best)
-		stays := id.Name[:longest] // what is random may have begun alike
-		if i := strings.LastIndexAny(stays, "-."); i >= 0 {
-			stays = stays[:i+1]
-		}
-		id.Name = stays + "*"
-		o.ID = id
-		s.of[id], again[id] = o, twin
-	}
-}
-
 func sortedIDs(of map[ID]object) []ID { return slices.SortedFunc(maps.Keys(of), compareIDs) }
 
 func compareIDs(a, b ID) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group))
-}
-
-// common returns the length of the prefix that texts have in common.
-func common(a, b string) (n int) {
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // named returns the identity with the name of a cluster replaced, if that of another one is compared.
@@ -352,53 +293,7 @@ func (c *comparison) undecodable(o object, err error) {
 	c.unknown = append(c.unknown, Unknown{App: o.app, Part: o.made.Part, Before: problem, After: problem})
 }
 
-// lasting returns the fields that do not differ at each rendering, and the paths of the others.
-func lasting(fields, random []Field) (rest []Field, varies []Path) {
-	for _, f := range fields {
-		if slices.ContainsFunc(random, func(r Field) bool {
-			n := min(len(r.Path), len(f.Path))
-			return slices.Equal(r.Path[:n], f.Path[:n])
-		}) {
-			varies = append(varies, f.Path)
-		} else {
-			rest = append(rest, f)
-		}
-	}
-	return rest, varies
-}
-
 // equalNodes reports whether nodes are the same but for their places. Others may be equal, too: quotes decide what a text is in YAML 1.1.
 func equalNodes(a, b *yaml.Node) bool {
 	return a == b || a.Style == b.Style && a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Kind != yaml.AliasNode && slices.EqualFunc(a.Content, b.Content, equalNodes)
-}
-
-// isSecret reports whether the values of an object are masked.
-func isSecret(id ID) bool { return id.Kind == "Secret" && id.Group == "" }
-
-// masked replaces the values of Secrets.
-func masked(id ID, fields []Field) []Field {
-	if !isSecret(id) {
-		return fields
-	}
-	for i := range fields {
-		f := &fields[i]
-		if len(f.Path) > 0 && (f.Path[0].Key == "data" || f.Path[0].Key == "stringData") {
-			f.Before, f.After, f.Secret = mask(f.Before), mask(f.After), true
-		}
-	}
-	return fields
-}
-
-func mask(v any) any {
-	switch v := v.(type) {
-	case nil:
-		return nil
-	case map[string]any:
-		of := map[string]any{}
-		for key := range v {
-			of[key] = desired.Masked
-		}
-		return of
-	}
-	return desired.Masked
 }

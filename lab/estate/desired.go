@@ -185,6 +185,7 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 			}
 			return ref(name)
 		})
+		m.has = l.searches(m.digest, treeOf(m.FS, ref))
 		return m
 	}
 	r, ours := l.source(source.RepoURL)
@@ -212,11 +213,17 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 			return source.RepoURL + " " + source.TargetRevision
 		}
 		return refName(name)
-	}, func(name string) fs.FS {
+	}, treeOf(m.FS, ref))
+	m.has = l.searches(m.digest, treeOf(m.FS, ref))
+	return m
+}
+
+// treeOf returns the trees of a source by name, with its own as "".
+func treeOf(own fs.FS, ref func(string) fs.FS) func(string) fs.FS {
+	return func(name string) fs.FS {
 		if name == "" {
-			return m.FS
+			return own
 		}
 		return ref(name)
-	})
-	return m
+	}
 }

@@ -122,7 +122,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
-	l.digested, l.fetched = map[[2]string]string{}, map[string][]string{}
+	l.digested, l.searched, l.fetched, l.registrations = map[[2]string]string{}, map[[3]string]bool{}, map[string][]string{}, map[string]lab.Registration{}
 	l.units, l.charts, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
@@ -188,7 +188,11 @@ type loader struct {
 	hasFolders map[string]bool
 	apps       []desired.App
 	digested   map[[2]string]string // of files and folders in trees
+	searched   map[[3]string]bool   // files and folders that may contain a word
 	fetched    map[string][]string  // addresses, by source
+
+	registrations map[string]lab.Registration // by cluster
+	templates     render.Templates            // of charts, for all renderings
 
 	rendered int            // charts and kustomizations so far
 	budget   *render.Budget // of all renderings

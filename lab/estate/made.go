@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,7 +30,8 @@ type made struct {
 
 	manifest string // digest of the chart's in a registry
 
-	digest func(ref, name string) string // render.Digest of a file, for Inputs; nil if the files are unknown
+	digest func(ref, name string) string     // render.Digest of a file, for Inputs; nil if the files are unknown
+	has    func(ref, name, word string) bool // whether a file or folder may contain a word
 }
 
 // inputs returns a digest of what rendering depends on; "" if that is unknown.
@@ -51,6 +53,50 @@ func (m made) inputs() string {
 		text += known.Message + known.Cure
 	}
 	return text
+}
+
+// mentions reports whether what is rendered may have a word. reads is what inputs has asked for.
+func (m made) mentions(word string, reads [][2]string) bool {
+	if m.err != nil || m.has == nil || m.as != nil {
+		return m.err == nil
+	}
+	options, err := json.Marshal(m.Source.Source)
+	return err != nil || strings.Contains(string(options), word) || slices.ContainsFunc(reads, func(r [2]string) bool { return m.has(r[0], r[1], word) })
+}
+
+// searches returns made.has for the trees of a source, each searched once. digest and tree are as for digests. Charts that are elsewhere may contain anything.
+func (l *loader) searches(digest func(ref, file string) string, tree func(ref string) fs.FS) func(ref, file, word string) bool {
+	return func(ref, file, word string) bool {
+		key := [3]string{digest(ref, file), file, word}
+		found, known := l.searched[key]
+		if files := tree(ref); !known && files != nil {
+			found = search(files, file, word)
+			l.searched[key] = found
+		}
+		return found
+	}
+}
+
+// search reports whether a file or folder may contain a word: a chart or a kustomization may read others.
+func search(files fs.FS, name, word string) bool {
+	found := errors.New("found")
+	err := fs.WalkDir(files, name, func(file string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil //nolint:nilerr // Render reports it
+		}
+		data, err := fs.ReadFile(files, file)
+		if err != nil {
+			return nil //nolint:nilerr // Render reports it
+		}
+		text, base := string(data), path.Base(file)
+		reads := slices.Contains([]string{"Chart.yaml", "requirements.yaml"}, base) && strings.Contains(text, "repository:") ||
+			slices.Contains(render.Kustomizations, base) && strings.Contains(text, "helmChart")
+		if reads || strings.Contains(text, word) || path.Ext(file) == ".tgz" {
+			return found
+		}
+		return nil
+	})
+	return errors.Is(err, found)
 }
 
 // digests returns render.Digest for the trees of a source, each read once. name tells the tree of a ref from others of the estate.
@@ -83,7 +129,19 @@ func part(p desired.Part, of func() made) desired.Part {
 		return m.render(m.Source)
 	}
 	p.Subject = func() (provenance.Subject, error) { return of().subject() }
-	p.Inputs = func() string { return of().inputs() }
+	var reads [][2]string
+	p.Inputs = func() string {
+		m := of()
+		reads = nil
+		if digest := m.digest; digest != nil {
+			m.digest = func(ref, name string) string {
+				reads = append(reads, [2]string{ref, name})
+				return digest(ref, name)
+			}
+		}
+		return m.inputs()
+	}
+	p.Mentions = func(word string) bool { return reads == nil && p.Inputs() == "" || of().mentions(word, reads) }
 	return p
 }
 

@@ -29,7 +29,7 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 		charts = l.chartFiles
 	}
 	return render.Source{
-		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
+		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Templates: &l.templates, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate), Sources: app.Spec.Sources,
 		Ref: func(name string) fs.FS {
 			for _, s := range app.Spec.All() {

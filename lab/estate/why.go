@@ -166,11 +166,16 @@ func (w *whys) label(r appset.Requirement, labels map[string]string) {
 	w.add(at, "%s has %s=%s", w.cluster.Name, r.Key, value)
 }
 
-// registered returns the registration of a cluster with the positions of its labels and annotations.
+// registered returns the registration of a cluster with the positions of its labels and annotations, once the estate is loaded.
 func (l *loader) registered(c lab.Cluster) lab.Registration {
-	def, _ := l.estate.Environment(lab.DefaultEnvironment)
-	env, _ := l.estate.Environment(c.Environment)
-	return bridge.Build(l.estate.Name, env, def, c, l.inputs())
+	reg, known := l.registrations[c.Name]
+	if !known {
+		def, _ := l.estate.Environment(lab.DefaultEnvironment)
+		env, _ := l.estate.Environment(c.Environment)
+		reg = bridge.Build(l.estate.Name, env, def, c, l.inputs())
+		l.registrations[c.Name] = reg
+	}
+	return reg
 }
 
 // others adds where the clusters that have it have it from.

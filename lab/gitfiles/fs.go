@@ -56,6 +56,9 @@ func (c *Clone) FilesIn(commit, dir string) (fs.FS, error) {
 func (c *Clone) content(n *node) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if kept, known := c.blobs[n.hash]; known {
+		return bytes.Clone(kept), nil
+	}
 	blob, err := c.repo.BlobObject(n.hash)
 	if err != nil {
 		return nil, err
@@ -65,7 +68,11 @@ func (c *Clone) content(n *node) ([]byte, error) {
 		return nil, err
 	}
 	data, err := io.ReadAll(r)
-	return data, errors.Join(err, r.Close())
+	if err = errors.Join(err, r.Close()); err == nil && len(data) <= keptFile && c.kept+len(data) <= keptAll {
+		c.kept += len(data)
+		c.blobs[n.hash] = bytes.Clone(data)
+	}
+	return data, err
 }
 
 // size returns the size of a blob, which only its object has.
@@ -173,7 +180,7 @@ func (t *treeFS) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{info: info{name: path.Base(name), mode: n.mode, size: int64(len(data))}, Reader: bytes.NewReader(data)}, nil
+	return &file{info: info{name: path.Base(name), mode: n.mode, size: func() int64 { return int64(len(data)) }}, Reader: bytes.NewReader(data)}, nil
 }
 
 // ReadFile reads a file once.
@@ -235,11 +242,12 @@ func (t *treeFS) ReadLink(name string) (string, error) {
 
 // info describes a node.
 func (t *treeFS) info(n *node, name string) info {
-	i := info{name: name, mode: n.mode}
-	if !n.mode.IsDir() {
-		i.size = t.from.size(n)
-	}
-	return i
+	return info{name: name, mode: n.mode, size: func() int64 {
+		if n.mode.IsDir() {
+			return 0
+		}
+		return t.from.size(n)
+	}}
 }
 
 func (t *treeFS) entries(n *node) []fs.DirEntry {
@@ -264,11 +272,11 @@ func (e entry) String() string             { return fs.FormatDirEntry(e) }
 type info struct {
 	name string
 	mode fs.FileMode
-	size int64
+	size func() int64 // opens a blob
 }
 
 func (i info) Name() string       { return i.name }
-func (i info) Size() int64        { return i.size }
+func (i info) Size() int64        { return i.size() }
 func (i info) Mode() fs.FileMode  { return i.mode }
 func (i info) ModTime() time.Time { return time.Time{} }
 func (i info) IsDir() bool        { return i.mode.IsDir() }
@@ -279,7 +287,7 @@ type file struct {
 	*bytes.Reader
 }
 
-func (f *file) Size() int64                { return f.info.size }
+func (f *file) Size() int64                { return f.info.size() }
 func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *file) Close() error               { return nil }
 

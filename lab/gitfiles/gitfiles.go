@@ -20,6 +20,9 @@ import (
 type Clone struct {
 	repo *git.Repository
 	mu   sync.Mutex // go-git's storage is not safe for concurrent use
+
+	blobs map[plumbing.Hash][]byte // small ones that have been read: revisions share them
+	kept  int                      // bytes of them
 }
 
 // Open opens the clone with root dir, possibly a linked work tree or submodule. A shallow clone is an error: it cannot be
@@ -39,7 +42,7 @@ func Open(dir string) (*Clone, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clone{repo: repo}, nil
+	return &Clone{repo: repo, blobs: map[plumbing.Hash][]byte{}}, nil
 }
 
 // Prefixes of references.

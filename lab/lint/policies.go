@@ -22,6 +22,7 @@ var engines = []struct {
 	by string
 }{
 	{schema.GroupKind{Group: "constraints.gatekeeper.sh"}, "Gatekeeper"},
+	{schema.GroupKind{Group: "mutations.gatekeeper.sh"}, "Gatekeeper"},
 	{schema.GroupKind{Group: "kyverno.io", Kind: "ClusterPolicy"}, "Kyverno"},
 	{schema.GroupKind{Group: "kyverno.io", Kind: "Policy"}, "Kyverno"},
 	{schema.GroupKind{Group: "policies.kyverno.io"}, "Kyverno"},
@@ -46,25 +47,51 @@ func (l *linter) policies() {
 			}
 		}
 	}
+	foreign := map[string][]member{} // by program and kind
 	for _, c := range l.Estate.Clusters {
+		for _, m := range on[c.Name] {
+			gk := kindOf(m.Object).GroupKind()
+			for _, e := range engines {
+				if gk.Group == e.Group && (e.Kind == "" || gk.Kind == e.Kind) {
+					foreign[e.by+"|"+gk.Kind] = append(foreign[e.by+"|"+gk.Kind], m)
+				}
+			}
+		}
 		l.policiesOf(on[c.Name])
+	}
+	for of, members := range foreign {
+		by, kind, _ := strings.Cut(of, "|")
+		l.foreign(by, kind, members)
 	}
 }
 
+// foreign adds that the policies of a kind are not evaluated.
+func (l *linter) foreign(by, kind string, members []member) {
+	var names []string
+	for _, m := range members {
+		names = append(names, strings.TrimPrefix(m.ID(), kind+" "))
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 1 {
+		l.policy(members[0], fmt.Sprintf("only %s evaluates it, in the cluster", by))
+		return
+	}
+	at, message := l.place(members[0].application, members[0].Object, nil, fmt.Sprintf("%d of kind %s are not evaluated: only %s evaluates them, in the cluster: %s", len(names), kind, by, some(names)))
+	l.add(finding.Finding{Rule: finding.PolicyUnknown, Position: at, Message: message})
+}
+
 func (l *linter) policiesOf(members []member) {
-	policies := map[string]member{}
+	policies, bindings := map[string]member{}, map[string]member{}
 	for _, m := range members {
 		gk := kindOf(m.Object).GroupKind()
-		if gk == admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy").GroupKind() {
-			policies[strict.Text(m.Node, "metadata", "name")] = m
-		}
-		for _, e := range engines {
-			if gk.Group == e.Group && (e.Kind == "" || gk.Kind == e.Kind) {
-				l.policy(m, fmt.Sprintf("only %s evaluates it, in the cluster", e.by))
-			}
+		switch name := strict.Text(m.Node, "metadata", "name"); gk {
+		case admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy").GroupKind():
+			policies[name] = m
+		case admission1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding").GroupKind():
+			bindings[name] = m
 		}
 	}
-	if len(policies) == 0 {
+	if len(policies)+len(bindings) == 0 {
 		return
 	}
 	members = slices.Clone(members)
@@ -78,7 +105,15 @@ func (l *linter) policiesOf(members []member) {
 	})
 	of, err := apiserver.NewPolicies(objects)
 	if err != nil {
-		l.policy(policies[slices.Min(slices.Collect(maps.Keys(policies)))], strings.ReplaceAll(err.Error(), "\n", "; "))
+		unread := policies
+		if len(unread) == 0 {
+			unread = bindings
+		}
+		at := unread[slices.Min(slices.Collect(maps.Keys(unread)))]
+		l.policy(at, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	for binding, policy := range of.Unbound() {
+		l.policy(bindings[binding], "the estate has no ValidatingAdmissionPolicy "+policy)
 	}
 	type open struct{ policy, why string }
 	unknown := map[open][]string{} // objects

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
-	"sigs.k8s.io/json"
 
 	"homelab/lab"
 	"homelab/lab/apiserver"
@@ -52,28 +52,24 @@ func (l *linter) customKinds() map[string]*customKind {
 
 // decoded returns an object as an API server decodes it, or nil.
 func decoded(n *yaml.Node) map[string]any {
-	_, object := read(n)
+	v, _ := strict.Value(n)
+	object, _ := v.(map[string]any)
 	return object
-}
-
-// read returns an object as JSON, and decoded, or nil.
-func read(n *yaml.Node) (text []byte, object map[string]any) {
-	text, err := strict.JSON(n)
-	if err != nil || json.UnmarshalCaseSensitivePreserveInts(text, &object) != nil {
-		return nil, nil
-	}
-	return text, object
 }
 
 // invalid returns why an API server refuses an object, and its unknown fields.
 func invalid(o desired.Object, custom *customKind) []needs.Misfit {
 	var refused []apiserver.Problem
 	var list []needs.Misfit
-	text, object := read(o.Node)
+	object := decoded(o.Node)
 	switch {
 	case object == nil:
 		return nil
 	case builtin(o):
+		text, err := json.Marshal(object)
+		if err != nil {
+			return nil
+		}
 		if list = needs.Misfits(kindOf(o), text); slices.ContainsFunc(list, func(m needs.Misfit) bool { return !m.Unknown }) {
 			return list
 		}

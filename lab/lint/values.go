@@ -211,6 +211,7 @@ func (l *linter) values() {
 		})
 	}
 	charts := map[string]*known{}
+	parsed := map[string][]*yaml.Node{} // value files
 	for _, a := range l.apps {
 		for i, p := range a.parts {
 			if len(p.Layers) == 0 {
@@ -220,14 +221,26 @@ func (l *linter) values() {
 			if charts[chart] == nil {
 				charts[chart] = p.chartValues()
 			}
-			k := charts[chart].with(p)
+			var own []*yaml.Node
 			for _, layer := range p.Layers[1:] {
 				name := p.Name(layer.Ref, layer.File)
-				for _, doc := range p.documents(layer.Ref, layer.File, name) {
+				if _, known := parsed[name]; !known {
+					parsed[name] = p.documents(layer.Ref, layer.File, name)
+				}
+				own = append(own, parsed[name]...)
+			}
+			options := p.written()
+			for _, w := range options {
+				own = append(own, w.values)
+			}
+			k := charts[chart].with(own)
+			for _, layer := range p.Layers[1:] {
+				name := p.Name(layer.Ref, layer.File)
+				for _, doc := range parsed[name] {
 					judge(a, name, true, k, doc, func(key *yaml.Node, _ []string) lab.Position { return strict.Position(name, key) })
 				}
 			}
-			for _, w := range p.written() {
+			for _, w := range options {
 				name := fmt.Sprintf("%s %d %s", a.At, i, strings.Join(w.at, "."))
 				if p.release != "" { // clusters with other versions of the chart may share it
 					name = p.release[strings.LastIndex(p.release, "/")+1:] + strings.Join(w.at, ".")
@@ -332,20 +345,13 @@ func (p part) written() (list []written) {
 }
 
 // with adds what templates in the values themselves mention, for charts that execute them.
-func (k *known) with(p part) *known {
-	texts := ""
-	for _, layer := range p.Layers[1:] {
-		if files := p.trees[layer.Ref]; files != nil {
-			data, _ := fs.ReadFile(files, layer.File)
-			texts += string(data)
-		}
+func (k *known) with(values []*yaml.Node) *known {
+	if slices.ContainsFunc(values, mentionsValues) {
+		return &known{all: true}
 	}
-	for _, w := range p.written() {
-		data, _ := yaml.Marshal(w.values)
-		texts += string(data)
-	}
-	if !strings.Contains(texts, ".Values") {
-		return k
-	}
-	return &known{all: true}
+	return k
+}
+
+func mentionsValues(n *yaml.Node) bool {
+	return strings.Contains(n.Value, ".Values") || slices.ContainsFunc(n.Content, mentionsValues)
 }

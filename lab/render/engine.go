@@ -1,11 +1,9 @@
 package render
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"reflect"
 	"regexp"
@@ -28,8 +26,10 @@ type engine struct {
 	*Budget
 	minor argo.Minor
 	box   *sandbox.Sandbox
-	names map[string]int
-	trace *trace // of the current file; nil within includes
+	set   *template.Template
+	size  int            // bytes of the templates
+	names map[string]int // includes that are being executed
+	trace *trace         // of the current file; nil within includes
 }
 
 // tplName is the name of templates passed to tpl.
@@ -56,32 +56,11 @@ type source struct {
 	vals       map[string]any
 }
 
-// render executes all templates of a chart and its subcharts in Helm's order, as some change values of others. The result is in the order of their names.
-func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) {
-	e.names, e.box = map[string]int{}, sandbox.New(e.step)
-	sources := map[string]source{}
-	collect(c, sources, top)
+// render executes templates in Helm's order, as some change values of others. The result is in the order of their names.
+func (e *engine) render(names []string, sources map[string]source, top chartutil.Values) ([]output, error) {
+	e.names = map[string]int{}
+	e.box.Reset()
 	e.box.Longest = sandbox.Longest(reflect.ValueOf(map[string]any(top)))
-	root := template.New(tplName).Option("missingkey=zero")
-	root.Funcs(e.functions(root))
-	// The last definition of a name wins: a chart overrides its subcharts.
-	names := slices.SortedFunc(maps.Keys(sources), func(a, b string) int {
-		return cmp.Or(strings.Count(b, "/")-strings.Count(a, "/"), strings.Compare(b, a))
-	})
-	for _, name := range names {
-		if err := sandbox.Nesting(sources[name].text); err != nil {
-			return nil, placed(name, err)
-		}
-		if _, err := root.New(name).Parse(sources[name].text); err != nil {
-			return nil, placed(name, err)
-		}
-	}
-	for _, name := range names {
-		if t := root.Lookup(name); t.Tree != nil && t.Tree.Root != nil {
-			mark(t.Tree.Root, sources[name].text)
-		}
-	}
-	sandbox.Guard(root)
 	var list []output
 	for _, name := range names {
 		if strings.HasPrefix(path.Base(name), "_") {
@@ -92,7 +71,7 @@ func (e *engine) render(c *chart.Chart, top chartutil.Values) ([]output, error) 
 		e.trace = &trace{line: 1}
 		o := output{name: name}
 		var b strings.Builder
-		if err := root.Lookup(name).Execute(e.counter(&b, e.trace), s.vals); err != nil {
+		if err := e.set.Lookup(name).Execute(e.counter(&b, e.trace), s.vals); err != nil {
 			return nil, placed(name, err)
 		}
 		o.text = plain(b.String())

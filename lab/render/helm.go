@@ -72,8 +72,7 @@ func (s Source) template(c *chart.Chart, o appset.Helm, vals map[string]any, b *
 			docs = append(docs, more...)
 		}
 	}
-	e := &engine{Budget: b, minor: s.Minor}
-	rendered, err := e.render(c, top)
+	rendered, err := s.Templates.render(b, s.Minor, c, top)
 	if err != nil {
 		var f *templateError
 		if errors.As(err, &f) {

@@ -69,6 +69,8 @@ func (s Source) Inputs(of func(ref, name string) string) (string, error) {
 	switch t := TypeOf(s.FS, merged.Source); {
 	case t == Helm, unknown:
 		bounded = bounded && merged.chartInputs(func(ref, name string) { fmt.Fprint(h, ref, " ", name, of(ref, name)) })
+	case t == Kustomize:
+		bounded = bounded && merged.kustomizations(func(dir string) { fmt.Fprint(h, dir, of("", dir)) })
 	case t == Plain:
 		bounded = bounded && (merged.Directory == nil || merged.Directory.Jsonnet.IsZero())
 	default:
@@ -103,6 +105,19 @@ func (s Source) chartInputs(add func(ref, name string)) bool {
 		add(ref, f.name)
 	}
 	return true
+}
+
+// kustomizations calls add for the folders of a kustomization and those that it includes, and reports whether they are all that is read: kustomize refuses files elsewhere.
+func (s Source) kustomizations(add func(dir string)) bool {
+	if o := s.Kustomize; o != nil && len(o.Components) > 0 {
+		return false
+	}
+	bounded := true
+	scan := &scanner{repository: newRepository(s.FS, nil), enter: func(dir string) {
+		bounded = bounded && closed(s.FS, dir)
+		add(dir)
+	}}
+	return scan.folder(s.Path, nil) == nil && bounded
 }
 
 // closed reports whether what is read in a folder is in it: no link, file of Jsonnet or dependency leads out of it.

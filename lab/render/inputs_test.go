@@ -35,7 +35,9 @@ func (w seen) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 func (w seen) Stat(name string) (fs.FileInfo, error) {
-	w.read[name] = true
+	if name != "." { // kustomize edit looks at its working directory
+		w.read[name] = true
+	}
 	return fs.Stat(w.FS, name)
 }
 
@@ -113,7 +115,10 @@ func TestInputs(t *testing.T) {
 			"values/web.yaml":           {Data: []byte("a: 1\n")},
 			"values/other.yaml":         {Data: []byte("a: 1\n")},
 			"kustomized/base.yaml":      {Data: []byte("kind: A\n")},
-			"kustomized/Kustomization":  {Data: []byte("resources: [base.yaml]\n")},
+			"kustomized/Kustomization":  {Data: []byte("resources: [base.yaml, ../base]\n")},
+			"base/kustomization.yaml":   {Data: []byte("resources: [a.yaml]\n")},
+			"base/a.yaml":               {Data: []byte("kind: A\n")},
+			"inflated/Kustomization":    {Data: []byte("helmCharts: [{name: web}]\n")},
 			"plain/a.yaml":              {Data: []byte("kind: A\n")},
 			"web/templates/_helper.tpl": {Data: []byte("\n")},
 		}
@@ -140,7 +145,13 @@ func TestInputs(t *testing.T) {
 		{"web/.argocd-source.yaml", "web", true},
 		{"values/other.yaml", "plain", false},
 		{"plain/b.yaml", "plain", true},
-		{"values/other.yaml", "kustomized", true}, // it may read anything
+		{"values/other.yaml", "kustomized", false},
+		{"kustomized/base.yaml", "kustomized", true},
+		{"kustomized/Kustomization", "kustomized", true},
+		{"base/a.yaml", "kustomized", true},
+		{"base/kustomization.yaml", "kustomized", true},
+		{"kustomized/.argocd-source.yaml", "kustomized", true},
+		{"values/other.yaml", "inflated", true}, // it may read anything
 		{"values/other.yaml", "missing", true},
 	} {
 		changed := files()

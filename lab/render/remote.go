@@ -28,6 +28,7 @@ type scanner struct {
 	known map[string]weight // of files
 	taken func(data []byte) // called for every kustomization and every file that is included
 	fetch func(url string)  // called for every remote input; if nil, these are errors
+	enter func(dir string)  // called for the folder of every kustomization, whose files are not weighed then; may be nil
 	loose bool              // allow files outside the kustomization's folder
 
 	source    *Source                   // whose charts are inflated, or nil
@@ -58,6 +59,9 @@ var (
 func (s *scanner) folder(dir string, open []string) error {
 	if s.bases++; s.bases > maxBases {
 		return failed(dir, fmt.Errorf("consists of more than %d kustomizations", maxBases))
+	}
+	if s.enter != nil {
+		s.enter(dir)
 	}
 	for _, name := range Kustomizations {
 		file := path.Join(dir, name)

@@ -44,7 +44,8 @@ type Source struct {
 	APIVersions []string   // of the destination's kinds, as v1/Pod; empty for those of every cluster
 	Minor       argo.Minor // of Argo CD; zero for the default
 
-	Budget *Budget // of all renderings, or nil
+	Budget    *Budget    // of all renderings, or nil
+	Templates *Templates // parsed in other renderings, or nil
 
 	Sources []appset.Source // of an Application with several, for their names
 

@@ -31,6 +31,9 @@ func (l load) plus(w weight) load {
 
 // include adds a file to the open kustomization.
 func (s *scanner) include(name string) error {
+	if s.enter != nil {
+		return nil
+	}
 	if s.known == nil {
 		s.known = map[string]weight{}
 	}

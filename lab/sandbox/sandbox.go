@@ -43,7 +43,10 @@ type Sandbox struct {
 func New(step func(n int) error) *Sandbox { return &Sandbox{Step: step, programs: map[string]int{}} }
 
 // Reset forgets what was counted.
-func (s *Sandbox) Reset() { s.depth, s.written, s.made = 0, 0, 0 }
+func (s *Sandbox) Reset() {
+	s.depth, s.written, s.made = 0, 0, 0
+	clear(s.programs)
+}
 
 // Functions returns functions with limits, and those that guarded templates call.
 func (s *Sandbox) Functions(funcs template.FuncMap) template.FuncMap {

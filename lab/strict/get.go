@@ -134,15 +134,6 @@ func Set(mapping *yaml.Node, key string, value *yaml.Node) {
 	}
 }
 
-// JSON returns a node as the engines and the API server read it: `yes` is a boolean.
-func JSON(n *yaml.Node) ([]byte, error) {
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return nil, err
-	}
-	return sigsyaml.YAMLToJSON(text)
-}
-
 // Into decodes a node into a Go type by its names in JSON. Where that has a text, any scalar is one.
 func Into(n *yaml.Node, into any) error {
 	text, err := yaml.Marshal(n)

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -106,9 +107,15 @@ type index struct {
 var (
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	keyForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	nameForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
-	refForm    = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._/:-]{0,254}:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+	// Compiled when needed: it takes more than a millisecond.
+	nameForm = lazy(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
+	refForm  = lazy(`^[a-z0-9][A-Za-z0-9._/:-]{0,254}:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 )
+
+func lazy(form string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(form) })
+}
 
 // check validates an index.
 func (x index) check() error {
@@ -146,7 +153,7 @@ func (x index) check() error {
 		if i.Key != "" && !keyForm.MatchString(i.Key) {
 			return fmt.Errorf("%s has key %q", what, i.Key)
 		}
-		if !nameForm.MatchString(i.Name) || !refForm.MatchString(i.Ref) || len(i.Layers) > maxEntries || names[what] {
+		if !nameForm().MatchString(i.Name) || !refForm().MatchString(i.Ref) || len(i.Layers) > maxEntries || names[what] {
 			return fmt.Errorf("image %q called %q is not one that lab writes", i.Name, i.Ref)
 		}
 		names[what] = true
@@ -162,7 +169,7 @@ func (x index) check() error {
 		if c.Key != "" && !keyForm.MatchString(c.Key) {
 			return fmt.Errorf("chart %s has key %q", c.Name, c.Key)
 		}
-		if !nameForm.MatchString(c.Name) || !nameForm.MatchString(c.Version) || names[c.file()] {
+		if !nameForm().MatchString(c.Name) || !nameForm().MatchString(c.Version) || names[c.file()] {
 			return fmt.Errorf("chart %q %q is not one that lab writes", c.Name, c.Version)
 		}
 		names[c.file()] = true
