@@ -128,14 +128,26 @@ func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 	return reg.Annotations[o.Annotation].At
 }
 
+// cureOf returns what makes a repository readable here, or why it cannot be.
+func cureOf(address string) string {
+	if _, err := lab.HostOf(address); err != nil && !lab.OverSSH(address) {
+		return err.Error()
+	}
+	return "mount a clone of it: spec.repositories of the hub"
+}
+
 // sourceFor returns how a source of an Application is rendered.
 func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.Source, kubeVersion string) made {
+	r, ours := l.source(source.RepoURL)
 	charts := map[string]bool{} // of kustomizations and dependencies, as NAME-VERSION
 	from := func(files fs.FS) render.Source {
 		s := l.sourceOf(files, app, source)
 		s.KubeVersion, s.Budget = kubeVersion, nil // it may be one of thousands
 		if open := s.Charts; open != nil {
 			s.Charts = func(use lab.ChartUse) (lab.ChartFiles, error) {
+				if use.At.File = within(r, use.At.File); source.Chart != "" {
+					use.At = at
+				}
 				files, err := open(use)
 				charts[use.Name+"-"+files.Version] = err == nil
 				return files, err
@@ -187,11 +199,10 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		})
 		return m
 	}
-	r, ours := l.source(source.RepoURL)
 	what := source.Path + " of " + source.RepoURL
 	switch why := l.unreadableSource(source.RepoURL, source.TargetRevision); {
 	case !ours:
-		return made{err: absent(at, what, "mount a clone of it: spec.repositories of the hub")}
+		return made{err: absent(at, what, cureOf(source.RepoURL))}
 	case why != "":
 		return made{err: absent(at, what, why)}
 	}

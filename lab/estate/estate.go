@@ -110,6 +110,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	needs.Settle(l.estate)
 	l.servers()
 	l.notePulls()
+	l.missingCharts()
 	if l.haveChart != nil {
 		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
 	}
@@ -120,7 +121,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 }
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget(), chartBudget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
 	l.digested, l.fetched = map[[2]string]string{}, map[string][]string{}
 	l.units, l.charts, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, l.mounted.File
@@ -190,9 +191,10 @@ type loader struct {
 	digested   map[[2]string]string // of files and folders in trees
 	fetched    map[string][]string  // addresses, by source
 
-	rendered int            // charts and kustomizations so far
-	budget   *render.Budget // of all renderings
-	endless  bool           // limit reported
+	rendered    int            // charts and kustomizations so far
+	budget      *render.Budget // of all renderings
+	chartBudget *render.Budget // of those of charts of chart repositories: they are not the estate's, which is valid however large they are
+	endless     bool           // limit reported
 
 	noLoadBalancer bool
 

@@ -348,6 +348,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				at = pinned
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
+			l.chart(&g, w, x, app, r)
 		case r.URL == "" && mounted != nil:
 			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
 		case r.URL == "":
@@ -374,6 +375,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
 			g.Others = appendNew(g.Others, r.URL)
+			l.chart(&g, w, x, app, r)
 		}
 	}
 	l.wantFlux(&g, w, app)

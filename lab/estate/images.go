@@ -9,7 +9,6 @@ import (
 	"homelab/lab"
 	"homelab/lab/finding"
 	"homelab/lab/render"
-	"homelab/lab/strict"
 )
 
 // images records the images of an application: lab loads its own, others need their registry.
@@ -44,44 +43,42 @@ func (l *loader) objectsIn(from render.Source, word string) []render.Document {
 	if !render.Mentions(from, word) {
 		return nil
 	}
-	objects, _ := l.objects(from) // likewise
+	objects, _ := l.objects(from, lab.Position{}) // likewise
 	return objects
 }
 
-// objects returns the objects in a folder, those of Lists too. What exceeds a limit is reported as unknown.
-func (l *loader) objects(from render.Source) ([]render.Document, error) {
-	from.Budget = l.budget
+// objects returns the objects of a source. What exceeds a limit is reported as unknown: a chart of a chart repository at the position of what names it.
+func (l *loader) objects(from render.Source, at lab.Position) ([]render.Document, error) {
 	docs, err := render.Render(from)
 	if missing := new(render.Error); errors.As(err, &missing) && missing.Missing == path.Clean(from.Path) {
 		err = nil // reported for its Application
 	}
 	if render.Exceeds(err) {
-		l.exceeded(from, err)
+		l.exceeded(from, at, err)
 	}
-	var objects []render.Document
-	for _, d := range docs {
-		for _, n := range strict.Items(d.Node) {
-			objects = append(objects, render.Document{Node: n, File: d.File})
-		}
-	}
-	return objects, err
+	return docs, err
 }
 
-// exceeded reports a folder that exceeds a limit, once: a problem if nothing more can be rendered, else a note.
-func (l *loader) exceeded(from render.Source, err error) {
+// exceeded reports a source that exceeds a limit, once: a problem if nothing more of the estate's can be rendered, else a note.
+func (l *loader) exceeded(from render.Source, at lab.Position, err error) {
 	var e *render.Error
 	if !errors.As(err, &e) {
 		return
 	}
 	p := e.Problem
 	p.Line = max(p.Line, 1)
-	if render.Exhausted(err) {
+	message := cmp.Or(from.Application, from.Path) + " is not known offline: " + p.Message
+	switch {
+	case render.Exhausted(err) && from.Budget != l.chartBudget:
 		if !slices.ContainsFunc(l.problems, func(o lab.Problem) bool { return o.Message == p.Message }) {
 			l.problems = append(l.problems, p)
 		}
 		return
+	case render.Exhausted(err):
+		p.Position, message = lab.Position{File: lab.RootFile, Line: 1}, "not all charts of chart repositories are known offline: "+p.Message
+	case from.Chart != "":
+		p.Position, message = at, message+" ("+p.Position.String()+")"
 	}
-	message := cmp.Or(from.Application, from.Path) + " is not known offline: " + p.Message
 	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p.Position && o.Message == message }) {
 		l.note(finding.CannotRender, p.Position, message, p.Cure)
 	}

@@ -24,8 +24,9 @@ import (
 // sealed is a kind that only the cluster whose controller has the key can decrypt.
 const sealed = "SealedSecret of bitnami.com/v1alpha1"
 
-// sourceObjects records what the objects in an Application's source are: images, unless it leads to other Applications, and what they need and provide.
-func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
+// sourceObjects records what the objects of an Application's source are: images, unless it leads to other Applications, and what they need and provide. What is not on
+// this machine may provide anything.
+func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source appset.Source) {
 	if l.component == nil || source.Chart == "" && source.Path == "" {
 		return
 	}
@@ -36,25 +37,20 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	if app.Spec.CreatesNamespace() {
 		u.Has = append(u.Has, needs.Namespace(u.Namespace))
 	}
-	if !ours || source.Chart != "" {
-		if all := source.RepoURL != l.inputs().ChartRepoURL; all || u.May == nil {
-			u.May = func(n needs.Need) bool { return all || n.Sort <= needs.Exists }
+	m := l.sourceFor(g.At, app, source, kubeVersion(c))
+	var all []render.Document
+	if m.err == nil {
+		if m.Budget = l.budget; source.Chart != "" {
+			m.Budget = l.chartBudget
 		}
-		return
+		all, m.err = l.objects(m.Source, g.At)
+		l.unstable(g, m, all)
+		all, m.err = m.named(all, m.err)
 	}
-	from := l.sourceOf(l.tree(r, source.TargetRevision), app, source)
-	from.KubeVersion = kubeVersion(c)
-	all, err := l.objects(from)
-	plain := render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain
-	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
-		why := known.Message
-		if plain || known.Missing != "" && known.Missing != source.Path {
-			why = known.String()
-		}
+	if why := m.unrenderable(); why != "" {
 		needs.Unsynced(g, "it cannot be rendered: "+why)
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
-	l.unstable(g, r, from, all)
 	u.Objects = append(u.Objects, objects...)
 	if !g.Leads {
 		l.objectImages(g, objects)
@@ -72,8 +68,8 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.Blocks = true
 	}
 	l.unappliable(g, app, objects, l.checks(u))
-	if len(all) == 0 && err != nil {
-		u.May = func(needs.Need) bool { return true }
+	if own := source.RepoURL == l.inputs().ChartRepoURL; len(all) == 0 && m.err != nil && (!own || u.May == nil) {
+		u.May = func(n needs.Need) bool { return !own || n.Sort <= needs.Exists } // lab knows its own charts
 	}
 }
 
@@ -101,16 +97,31 @@ func (l *loader) relate() {
 	}
 }
 
+// unrenderable returns why Argo CD cannot render a source either, or "". What a chart of a chart repository makes of the cluster's state is not known.
+func (m made) unrenderable() string {
+	known := new(render.Error)
+	switch chart := m.Chart != ""; {
+	case !errors.As(m.err, &known) || known.Remote != "" || chart && (known.Limit || render.Mentions(m.Source, fluxset.OfCluster...)):
+		return ""
+	case chart || render.TypeOf(m.FS, m.Source.Source) == render.Plain || known.Missing != "":
+		return known.String()
+	}
+	return known.Message
+}
+
 // unstable notes a chart with a value that differs each time that Argo CD renders it.
-func (l *loader) unstable(g *lab.Generated, r *lab.Repository, from render.Source, objects []render.Document) {
-	at, functions := render.Unstable(from, objects)
+func (l *loader) unstable(g *lab.Generated, m made, objects []render.Document) {
+	at, functions := render.Unstable(m.Source, objects)
 	if len(functions) == 0 {
 		return
 	}
-	at.File = within(r, at.File)
+	at.File = m.name("", at.File)
 	message := fmt.Sprintf("%s is never in sync: %s gives another value each time that Argo CD renders it", g.Name, strings.Join(functions, ", "))
-	if render.Mentions(from, "lookup") {
+	if render.Mentions(m.Source, "lookup") {
 		message += ", and lookup finds nothing without a cluster"
+	}
+	if m.Chart != "" {
+		at, message = g.At, message+" ("+at.String()+")"
 	}
 	l.note(finding.UnstableValue, at, message, "write the value down, as in a Secret that is made once, or list the field under ignoreDifferences, with RespectIgnoreDifferences=true")
 }

@@ -286,7 +286,7 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 		g.Others = append(g.Others, source.RepoURL)
 	}
 	l.fetches(g, r, ours, source)
-	l.sourceObjects(g, app, r, ours, source)
+	l.sourceObjects(g, app, source)
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
 		needs.Unsynced(g, why)
 	}
