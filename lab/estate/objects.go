@@ -157,8 +157,13 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	}
 	for _, o := range objects {
 		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
-		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o.Node)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
-			why = cmp.Or(why, strict.Title(o.Node)+" has no namespace, and neither has its destination")
+		namespaced, _ := render.Namespaced(o)
+		switch lacks := (namespaced || ofEngine(o.Node)) && strict.Text(o.Node, "metadata", "namespace") == ""; {
+		case why != "" || !lacks:
+		case app.Spec.Destination.Namespace == "":
+			why = strict.Title(o.Node) + " has no namespace, and neither has its destination"
+		case noNamespace(app) != "":
+			why = strict.Title(o.Node) + " is in that of its destination: " + noNamespace(app)
 		}
 		if why != "" {
 			needs.Unsynced(g, why)
