@@ -32,14 +32,16 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate), Sources: app.Spec.Sources,
 		Ref: func(name string) fs.FS {
-			for _, s := range app.Spec.All() {
-				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {
-					return l.fsys
-				} else if ok && s.Ref == name {
-					if at, err := r.Of(s.TargetRevision); err == nil {
-						return at.FS
-					}
-				}
+			s, known := refOf(app, name)
+			r, ours := l.source(s.RepoURL)
+			if !known || !ours {
+				return nil
+			}
+			if r == nil {
+				return l.fsys
+			}
+			if at, err := r.Of(s.TargetRevision); err == nil {
+				return at.FS
 			}
 			return nil
 		},
