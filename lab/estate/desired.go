@@ -10,6 +10,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/bridge"
 	"homelab/lab/desired"
 	"homelab/lab/render"
 )
@@ -121,7 +122,7 @@ func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 	if !ok || o.Label == "" && o.Annotation == "" {
 		return lab.Position{}
 	}
-	reg := l.registered(c)
+	reg := bridge.Registered(l.estate, c, l.inputs())
 	if o.Label != "" {
 		return reg.Labels[o.Label].At
 	}
@@ -134,16 +135,6 @@ func cureOf(address string) string {
 		return err.Error()
 	}
 	return "mount a clone of it: spec.repositories of the hub"
-}
-
-// refOf returns the source of an Application that others refer to by a name.
-func refOf(app *appset.Template, name string) (appset.Source, bool) {
-	for _, s := range app.Spec.All() {
-		if s.Ref == name {
-			return s, true
-		}
-	}
-	return appset.Source{}, false
 }
 
 // sourceFor returns how a source of an Application is rendered.
@@ -191,7 +182,7 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		case chart:
 			return path.Join(of, file)
 		case tree != "":
-			if s, known := refOf(app, tree); known {
+			if s, known := app.Spec.Ref(tree); known {
 				r, _ := l.source(s.RepoURL)
 				return within(r, file)
 			}
@@ -207,7 +198,7 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		if name == "" {
 			return title
 		}
-		s, _ := refOf(app, name)
+		s, _ := app.Spec.Ref(name)
 		return s.RepoURL + " " + s.TargetRevision
 	}, func(name string) fs.FS {
 		switch {

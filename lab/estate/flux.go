@@ -176,12 +176,10 @@ func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
 
 // fluxWorld returns the inputs for expanding the estate's Kustomizations.
 func (l *loader) fluxWorld(cluster string) fluxset.World {
-	in := bridge.InputsOf(l.estate)
-	def, _ := l.estate.Environment(lab.DefaultEnvironment)
+	in := l.inputs()
 	vars := map[string]map[string]string{}
 	for _, c := range l.estate.Clusters {
-		env, _ := l.estate.Environment(c.Environment)
-		reg := bridge.Build(l.estate.Name, env, def, c, in)
+		reg := bridge.Registered(l.estate, c, in)
 		vars[flux.NamespaceOf(c.Name)] = flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
 	own := l.ownSource(cluster, in)

@@ -38,15 +38,6 @@ func Namespaces(e *lab.Estate, cluster string) []string {
 	return names
 }
 
-// objectsIn returns the objects in a folder that mentions a word; none if they cannot be determined.
-func (l *loader) objectsIn(from render.Source, word string) []render.Document {
-	if !render.Mentions(from, word) {
-		return nil
-	}
-	objects, _ := l.objects(from, lab.Position{}) // likewise
-	return objects
-}
-
 // objects returns the objects of a source. What exceeds a limit is reported as unknown: a chart of a chart repository at the position of what names it.
 func (l *loader) objects(from render.Source, at lab.Position) ([]render.Document, error) {
 	docs, err := render.Render(from)

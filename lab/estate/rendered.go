@@ -32,7 +32,7 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate), Sources: app.Spec.Sources,
 		Ref: func(name string) fs.FS {
-			s, known := refOf(app, name)
+			s, known := app.Spec.Ref(name)
 			r, ours := l.source(s.RepoURL)
 			if !known || !ours {
 				return nil

@@ -7,11 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -36,11 +33,9 @@ type set struct {
 // registrations returns clusters as registered in the hub, sorted by name like their Secrets.
 func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	in := bridge.InputsOf(e)
-	def, _ := e.Environment(lab.DefaultEnvironment)
 	var list []appset.Cluster
 	for _, c := range clusters {
-		env, _ := e.Environment(c.Environment)
-		reg := bridge.Build(e.Name, env, def, c, in)
+		reg := bridge.Registered(e, c, in)
 		list = append(list, appset.Cluster{Name: c.Name, Server: reg.Server, Labels: lab.Strings(reg.Labels), Annotations: lab.Strings(reg.Annotations)})
 		list[len(list)-1].Labels[argo.SecretType] = argo.SecretTypeCluster
 	}
@@ -238,15 +233,10 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads = l.leads(&app.Template)
-	l.leaveOut(&g, &app.Template, s.manual)
+	l.begin(&g, &app.Template, s.manual, s.wave)
 	if why := notRolled(s.strategy, app.Metadata.Labels); why != "" && l.estate.Waves {
 		needs.Unsynced(&g, why)
 	}
-	for _, t := range l.trees(&app.Template, "") {
-		g.Syncs = append(g.Syncs, t.key())
-	}
-	s.wave.place(&g)
 	g.Blocks = l.estate.Waves && !g.Replaces // setHealth, which is used with waves
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
@@ -268,6 +258,16 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 		l.apps[len(l.apps)-1].Kept = "its ApplicationSet keeps Applications (applicationsSync: " + *policy.ApplicationsSync + ")"
 	}
 	l.estate.Applications = append(l.estate.Applications, g)
+}
+
+// begin records what an Application's own fields say, besides its sources. above is the manually synced application above it.
+func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w wave) {
+	g.Leads = l.leads(app)
+	l.leaveOut(g, app, above)
+	for _, t := range l.trees(app, "") {
+		g.Syncs = append(g.Syncs, t.key())
+	}
+	w.place(g)
 }
 
 // addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's.
@@ -319,12 +319,8 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.addProblem(lab.Problem{Code: finding.ProjectMissing, Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
-	l.leaveOut(&g, app.Template, app.manual)
-	for _, t := range l.trees(app.Template, "") {
-		g.Syncs = append(g.Syncs, t.key())
-	}
-	app.wave.place(&g)
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
+	l.begin(&g, app.Template, app.manual, app.wave)
 	l.precedes(&g, app.Template)
 	for _, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
@@ -352,50 +348,4 @@ func place(app *appset.Application, field ...string) lab.Position {
 		return origins[1].Position
 	}
 	return origins[0].Position
-}
-
-// unselected reports enabled labels that no generator selects by.
-func (l *loader) unselected(known map[string]bool) {
-	for _, a := range l.estate.Addons {
-		label := lab.EnableLabel(a.Name)
-		if !known[a.Name] || slices.ContainsFunc(l.sets, func(s set) bool { return s.addon == a.Name && s.selectsBy(label) }) {
-			continue
-		}
-		var clusters []string
-		for _, c := range l.estate.Clusters {
-			if c.Addons[a.Name] && !c.Selected[a.Name] {
-				clusters = append(clusters, c.Name)
-			}
-		}
-		if len(clusters) > 0 {
-			l.at(finding.AddonUnselected, a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as set on %s", label, strings.Join(clusters, ", ")),
-				"add the label to the selector of a clusters generator, or disable the addon in spec.addons of the clusters")
-		}
-	}
-}
-
-// selectsBy reports whether a generator's selector matches "true" for a label.
-func (s set) selectsBy(label string) bool {
-	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
-		if value, ok := selector.MatchLabels[label]; ok {
-			return value == "true"
-		}
-		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
-			alone, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
-			return err == nil && e.Key == label && alone.Matches(labels.Set{label: "true"})
-		})
-	})
-}
-
-// selectsByEngine reports whether a selector uses a label that the engine sets later.
-func (s set) selectsByEngine() bool {
-	engines := func(key string) bool { return strings.HasPrefix(key, argo.Prefix) && key != argo.SecretType }
-	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
-		for key := range selector.MatchLabels {
-			if engines(key) {
-				return true
-			}
-		}
-		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return engines(e.Key) })
-	})
 }

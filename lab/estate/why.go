@@ -160,17 +160,10 @@ func (w *whys) label(r appset.Requirement, labels map[string]string) {
 		w.add(at, "%s has no label %s", w.cluster.Name, r.Key)
 		return
 	}
-	if b := w.l.registered(w.cluster).Labels[r.Key]; b.At.File != "" {
+	if b := bridge.Registered(w.l.estate, w.cluster, w.l.inputs()).Labels[r.Key]; b.At.File != "" {
 		at = b.At
 	}
 	w.add(at, "%s has %s=%s", w.cluster.Name, r.Key, value)
-}
-
-// registered returns the registration of a cluster with the positions of its labels and annotations.
-func (l *loader) registered(c lab.Cluster) lab.Registration {
-	def, _ := l.estate.Environment(lab.DefaultEnvironment)
-	env, _ := l.estate.Environment(c.Environment)
-	return bridge.Build(l.estate.Name, env, def, c, l.inputs())
 }
 
 // others adds where the clusters that have it have it from.
