@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-
-	"homelab/lab/appset"
 )
 
 // Digest returns a digest of the content of a file or folder, or of its absence.
@@ -84,10 +82,7 @@ func (s Source) Inputs(of func(ref, name string) string) (string, error) {
 
 // chartInputs calls add for the value files, and reports whether they and the chart's folder are all that is read.
 func (s Source) chartInputs(add func(ref, name string)) bool {
-	o := appset.Helm{}
-	if s.Helm != nil {
-		o = *s.Helm
-	}
+	o := s.options()
 	files, err := s.valueFiles(o)
 	if err != nil || len(o.FileParameters) > 0 {
 		return false
@@ -96,11 +91,7 @@ func (s Source) chartInputs(add func(ref, name string)) bool {
 		if !fs.ValidPath(f.name) {
 			return false
 		}
-		ref := ""
-		if f.ref != "" {
-			ref = f.ref[1:]
-		}
-		add(ref, f.name)
+		add(f.ref, f.name)
 	}
 	return true
 }
