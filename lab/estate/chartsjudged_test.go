@@ -112,7 +112,7 @@ func TestChartsAreJudged(t *testing.T) {
 	if g := app(e, "needs"); g.Doubt != "" {
 		t.Errorf("doubt though a chart is unknown: %q", g.Doubt)
 	}
-	if text := notes(e); strings.Count(text, "chart absent 1.0.0 is not on this machine: lab charts pull: until then lab does not know what it needs and provides") != 1 {
+	if text := notes(e); strings.Count(text, "chart absent 1.0.0 is not on this machine: lab charts pull") != 1 {
 		t.Error(text)
 	}
 	if n := requests(); n > 0 {

@@ -224,9 +224,7 @@ func (l *loader) missingCharts() {
 	var missing lab.Problems
 	for use, of := range l.charts {
 		if of.err != nil && use.Repository != "" {
-			missing = append(missing, lab.Problem{
-				Code: finding.NotHere, Position: of.at, Message: chartTitle(use) + " is not on this machine: " + of.err.Error(), Cure: "until then lab does not know what it needs and provides",
-			})
+			missing = append(missing, lab.Problem{Code: finding.NotHere, Position: of.at, Message: chartTitle(use) + " is not on this machine: " + of.err.Error()})
 		}
 	}
 	slices.SortFunc(missing, func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })
