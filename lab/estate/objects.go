@@ -129,25 +129,30 @@ func (l *loader) unstable(g *lab.Generated, m made, objects []render.Document) {
 // objectImages records the images without which an Application is not healthy, and those that nodes always pull.
 func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
 	l.runningImages(g, objects)
-	for _, ref := range needs.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), idle)) {
+	for _, ref := range needs.AlwaysPulled(running(objects)) {
 		g.Pulls = appendNew(g.Pulls, ref)
 	}
 }
 
-// runningImages records the images of objects that need pods, and loads others that lab has.
+// runningImages records the images of objects: lab loads its own, and others need their registry if a pod starts with them.
 func (l *loader) runningImages(g *lab.Generated, objects []render.Document) {
 	if l.component == nil {
 		return
 	}
-	l.images(g, needs.Images(slices.DeleteFunc(slices.Clone(objects), idle)))
+	needed := needs.Images(running(objects))
 	for _, ref := range needs.Images(objects) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
+		} else if slices.Contains(needed, ref) {
+			g.Pulls = appendNew(g.Pulls, ref)
 		}
 	}
 }
 
-func idle(o render.Document) bool { return needs.Idle(o.Node) }
+// running returns the objects that need pods, if they have any.
+func running(objects []render.Document) []render.Document {
+	return slices.DeleteFunc(slices.Clone(objects), func(o render.Document) bool { return needs.Idle(o.Node) })
+}
 
 // unappliable leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
 func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []render.Document, checked bool) {

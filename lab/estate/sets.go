@@ -21,6 +21,19 @@ import (
 // NamespaceOf returns the namespace of the estate's engine.
 func NamespaceOf(e *lab.Estate) string { return cmp.Or(e.Hub().Engine.Namespace, argo.Namespace) }
 
+// initial are the namespaces of a new cluster.
+var initial = []string{"default", "kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
+
+// Namespaces returns the namespaces of a cluster without Applications.
+func Namespaces(e *lab.Estate, cluster string) []string {
+	c, _ := e.Cluster(cluster)
+	names := slices.Concat(initial, c.Namespaces)
+	if c.Role == lab.RoleHub {
+		names = append(names, NamespaceOf(e))
+	}
+	return names
+}
+
 type set struct {
 	*appset.Set
 	addon  string
