@@ -111,7 +111,7 @@ func (m made) unrenderable() string {
 
 // unstable notes a chart with a value that differs each time that Argo CD renders it.
 func (l *loader) unstable(g *lab.Generated, m made, objects []render.Document) {
-	at, functions := render.Unstable(m.Source, objects)
+	at, functions := render.Unstable(m.Source, objects, func(o render.Document) bool { return needs.IsHook(o.Node) }) // Argo CD compares no hooks
 	if len(functions) == 0 {
 		return
 	}

@@ -31,7 +31,7 @@ func (e Engine) Rejected(o render.Document, options ...string) string {
 		return invalid(o, false)
 	}
 	if strict.Text(o.Node, "metadata", "name") == "" {
-		if isHook(o.Node) {
+		if IsHook(o.Node) {
 			return ""
 		}
 		return "without a name: " + o.File
