@@ -29,7 +29,7 @@ import (
 type Option func(*loader)
 
 // WithCharts also checks that every chart used by a cluster is available.
-func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
+func WithCharts(have func(lab.ChartUse) bool) Option { return func(l *loader) { l.haveChart = have } }
 
 // WithImages maps image references to lab's components, "" for images that only a registry has.
 func WithImages(component func(ref string) string) Option {
@@ -46,7 +46,7 @@ func Supplied(from interface {
 	Origin() lab.Origin
 },
 ) []Option {
-	options := []Option{WithCharts(func(c Chart) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) }), WithImages(from.ByRef)}
+	options := []Option{WithCharts(func(c lab.ChartUse) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) }), WithImages(from.ByRef)}
 	if from.Origin() != lab.OriginRegistry {
 		options = append(options, WithoutLoadBalancer())
 	}
@@ -112,7 +112,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	l.notePulls()
 	l.missingCharts()
 	if l.haveChart != nil {
-		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
+		l.unavailableCharts()
 	}
 	if l.everyEngine && len(l.problems) == 0 {
 		l.elsewhere()
@@ -166,7 +166,7 @@ type loader struct {
 	ungenerated bool                    // skip lab's files for Flux
 	everyEngine bool                    // also read the other engine's addons
 	other       *loader
-	haveChart   func(Chart) bool
+	haveChart   func(lab.ChartUse) bool
 	openChart   func(lab.ChartUse) (lab.ChartFiles, error) // nil if no chart can be read
 	charts      map[lab.ChartUse]openedChart
 	mounted     mount.Mounts

@@ -169,7 +169,9 @@ func (m made) named(docs []render.Document, err error) ([]render.Document, error
 	}
 	if known := new(render.Error); errors.As(err, &known) {
 		e := *known
-		e.File = m.name("", e.File)
+		if fs.ValidPath(e.File) { // others leave the repository
+			e.File = m.name("", e.File)
+		}
 		err = &e
 	}
 	return docs, err

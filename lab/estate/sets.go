@@ -16,6 +16,7 @@ import (
 	"homelab/lab/bridge"
 	"homelab/lab/finding"
 	"homelab/lab/needs"
+	"homelab/lab/strict"
 )
 
 // NamespaceOf returns the namespace of the estate's engine.
@@ -135,7 +136,10 @@ func (l *loader) expand() {
 	unsure := l.unsure // final, but application sets it again while sets are expanded
 	actual.Project = func(name string) bool { return unsure || name == "" || l.has(name) }
 	l.rootProjects()
-	owners := l.rootNames()    // application -> file
+	owners := map[string]string{} // application -> file
+	for _, root := range l.rootApplications() {
+		owners[strict.Text(root.Node, "metadata", "name")] = lab.RootFile
+	}
 	known := map[string]bool{} // addons whose sets could be expanded
 	for _, s := range l.sets {
 		known[s.addon] = true

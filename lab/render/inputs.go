@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"testing/fstest"
 )
 
 // Digest returns a digest of the content of a file or folder, or of its absence.
@@ -55,7 +56,7 @@ func (s Source) Inputs(of func(ref, name string) string) (string, error) {
 	}
 	unknown := s.FS == nil
 	if unknown {
-		s.FS = nothing{}
+		s.FS = fstest.MapFS{}
 	}
 	if s.Path = path.Clean(s.Path); !fs.ValidPath(s.Path) || s.Path != "." && !isFolder(s.FS, s.Path) {
 		all()
@@ -114,11 +115,4 @@ func closed(fsys fs.FS, dir string) bool {
 		return nil
 	})
 	return err == nil
-}
-
-// nothing is an unknown tree.
-type nothing struct{}
-
-func (nothing) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
