@@ -47,7 +47,7 @@ func Unstable(s Source, docs []Document, ignored func(Document) bool) (at lab.Po
 	return at, slices.Compact(functions)
 }
 
-// mayDiffer reports whether a chart has a function whose result differs, outside of templates of nothing but ignored objects.
+// mayDiffer reports whether a chart has a function whose result differs, outside of templates that make nothing but ignored objects.
 func (s Source) mayDiffer(docs []Document, ignored func(Document) bool) bool {
 	counts := map[string]bool{} // files of objects: whether one is not ignored
 	for _, d := range docs {
@@ -59,9 +59,9 @@ func (s Source) mayDiffer(docs []Document, ignored func(Document) bool) bool {
 		if err != nil || e.IsDir() {
 			return nil //nolint:nilerr // Render reports it
 		}
-		counted, made := counts[file]
 		if data, err := b.read(s.FS, file); err == nil && bytes.Contains(data, []byte("{{")) && unstable.Match(data) {
-			may = may || counted || !made || bytes.Contains(data, []byte("define"))
+			shared := bytes.Contains(data, []byte("define")) || bytes.Contains(data, []byte("set ")) || !strings.Contains(file, "templates/")
+			may = may || counts[file] || shared
 		}
 		return nil
 	})
