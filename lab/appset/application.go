@@ -37,6 +37,16 @@ type Spec struct {
 	SourceHydrator       *SourceHydrator `json:"sourceHydrator,omitempty"`
 }
 
+// Ref returns the source that others refer to by a name.
+func (s *Spec) Ref(name string) (Source, bool) {
+	for _, source := range s.All() {
+		if source.Ref == name {
+			return source, true
+		}
+	}
+	return Source{}, false
+}
+
 // All returns the sources of an Application. A hydrated one is synced from what was hydrated.
 func (s *Spec) All() []Source {
 	if h := s.SourceHydrator; h != nil {

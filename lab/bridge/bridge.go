@@ -104,6 +104,13 @@ func API(labName string, c lab.Cluster) string {
 	return "https://" + lab.KindName(labName, c.Name) + "-control-plane:6443"
 }
 
+// Registered returns the registration of a cluster in an estate.
+func Registered(e *lab.Estate, c lab.Cluster, in Inputs) lab.Registration {
+	env, _ := e.Environment(c.Environment)
+	def, _ := e.Environment(lab.DefaultEnvironment)
+	return Build(e.Name, env, def, c, in)
+}
+
 // Build returns the registration of cluster c in env, on top of def, the environment named default; both may be zero.
 func Build(labName string, env, def lab.Environment, c lab.Cluster, in Inputs) lab.Registration {
 	b := builder{env: env, def: def, cluster: c, labels: map[string]lab.Value{}, annotations: map[string]lab.Value{}}

@@ -92,16 +92,31 @@ func (l *instance) renew() error {
 }
 
 // assembleWithEstate assembles a lab with its estate.
-func assembleWithEstate(ws *workspace.Workspace) (*instance, error) {
-	recipes, err := source.Builtin()
+func assembleWithEstate(ctx context.Context, ws *workspace.Workspace) (*instance, error) {
+	options, err := judging(ctx)
 	if err != nil {
 		return nil, err
 	}
-	est, err := ws.Load(estate.WithImages(recipes.ByRef))
+	est, err := ws.Load(options...)
 	if err != nil {
 		return nil, err
 	}
 	return assemble(ws, parts{estate: est})
+}
+
+// judging returns the options for judging an estate as lab up does, wherever its images come from.
+func judging(ctx context.Context) ([]estate.Option, error) {
+	recipes, err := source.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	list := []estate.Option{estate.WithImages(recipes.ByRef)}
+	if o, err := supplyOptions(origin{}); err == nil {
+		if s, err := supply.Local(ctx, o); err == nil { // otherwise charts stay unknown
+			list = append(list, chartFiles(ctx, s))
+		}
+	}
+	return list, nil
 }
 
 // forgeOf returns the lab's forge, which records pulls in the lab's state folder.

@@ -14,7 +14,6 @@ import (
 	"homelab/lab/draft"
 	"homelab/lab/estate"
 	"homelab/lab/fill"
-	"homelab/lab/supply/source"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 	"homelab/lab/writeout"
@@ -87,7 +86,7 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 		return err
 	}
 	res := ui.InitResult{Estate: o.Dir, Draft: draftInfo(d)}
-	est, invalid := p.checked(o.Dir)
+	est, invalid := p.checked(ctx, o.Dir)
 	if invalid == nil {
 		for _, a := range est.Applications {
 			res.Draft.Applications = append(res.Draft.Applications, ui.PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
@@ -117,16 +116,16 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 }
 
 // checked loads a new estate as lab up does.
-func (p *program) checked(dir string) (*lab.Estate, error) {
+func (p *program) checked(ctx context.Context, dir string) (*lab.Estate, error) {
 	ws, err := workspace.Open(workspace.Options{Estate: dir, Embedded: p.env.Estate})
 	if err != nil {
 		return nil, err
 	}
-	recipes, err := source.Builtin()
+	options, err := judging(ctx)
 	if err != nil {
 		return nil, err
 	}
-	est, err := ws.Load(estate.WithImages(recipes.ByRef))
+	est, err := ws.Load(options...)
 	var failed *lab.Error
 	if errors.As(err, &failed) {
 		failed.Message = strings.TrimSuffix(failed.Message, ", nothing was touched") + ", as lab up reports it"

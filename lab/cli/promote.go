@@ -110,7 +110,7 @@ func pushPromotion(ctx context.Context, ws *workspace.Workspace, plan promote.Pr
 		if err := plan.Write(ws.Estate.Dir); err != nil {
 			return err
 		}
-		l, err := assembleWithEstate(ws)
+		l, err := assembleWithEstate(ctx, ws)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (p *program) statusCommand() *cli.Command {
 }
 
 func (p *program) status(ctx context.Context, ws *workspace.Workspace, check bool) error {
-	l, err := assembleWithEstate(ws)
+	l, err := assembleWithEstate(ctx, ws)
 	if err != nil {
 		return err
 	}

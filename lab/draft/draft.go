@@ -320,13 +320,7 @@ func (k Key) id() string { return k.In + fmt.Sprint(k.Label, k.Name) }
 func (d *drafting) world() appset.World { return estate.World(d.estate, d.estate.Clusters) }
 
 func (d *drafting) registered(c lab.Cluster) lab.Registration {
-	return d.registration(c, bridge.InputsOf(d.estate))
-}
-
-func (d *drafting) registration(c lab.Cluster, in bridge.Inputs) lab.Registration {
-	env, _ := d.estate.Environment(c.Environment)
-	def, _ := d.estate.Environment(lab.DefaultEnvironment)
-	return bridge.Build(d.estate.Name, env, def, c, in)
+	return bridge.Registered(d.estate, c, d.inputs())
 }
 
 type files map[string]string

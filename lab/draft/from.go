@@ -69,19 +69,11 @@ func Write(ctx context.Context, o Options) (*Draft, error) {
 		return nil, err
 	}
 	for i := range mounted {
-		r := &mounted[i]
-		if r.Dir, err = filed(r.Dir, dir, staged); err != nil {
+		name, err := filed(mounted[i].Dir, dir, staged)
+		if err != nil {
 			return nil, err
 		}
-		if absolute := r.Revisions; absolute != nil {
-			r.Revisions = func(revision string) (*lab.Repository, error) {
-				at, err := absolute(revision)
-				if err == nil {
-					at.Dir = r.Dir + "@" + revision
-				}
-				return at, err
-			}
-		}
+		mounted[i] = named(mounted[i], name)
 	}
 	d, err := o.draft(mounted)
 	if err != nil {
@@ -158,6 +150,21 @@ func filed(folder, dir, staged string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
+// named returns a repository under another folder, which its revisions have with an @.
+func named(r lab.Repository, dir string) lab.Repository {
+	r.Dir = dir
+	if absolute := r.Revisions; absolute != nil {
+		r.Revisions = func(revision string) (*lab.Repository, error) {
+			at, err := absolute(revision)
+			if err == nil {
+				at.Dir = dir + "@" + revision
+			}
+			return at, err
+		}
+	}
+	return r
+}
+
 func locate(ctx context.Context, from, staged string, p lab.Progress) (lab.Repository, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -212,11 +219,7 @@ func ownAddress(dir string) string {
 	}
 	votes := map[string]int{}
 	for _, doc := range scan.docs {
-		template := doc.app
-		if doc.set != nil {
-			template = &doc.set.Spec.Template
-		}
-		for _, source := range template.Spec.All() {
+		for _, source := range doc.template().Spec.All() {
 			written, _, _ := strings.Cut(source.Path, "{{")
 			if source.Chart != "" || source.Path == "" || strings.Contains(source.RepoURL, "{{") || !mount.IsAddress(source.RepoURL) {
 				continue

@@ -69,7 +69,7 @@ func (d *drafting) given(key string, label bool) bool {
 		for _, a := range in.Addons {
 			c.Addons[a.Name] = true
 		}
-		reg := d.registration(c, in)
+		reg := bridge.Registered(d.estate, c, in)
 		has := reg.Annotations
 		if label {
 			has = reg.Labels

@@ -28,18 +28,7 @@ func Repository(ctx context.Context, dir string) (lab.Repository, error) {
 	if err != nil {
 		return lab.Repository{}, err
 	}
-	r := mounted[0]
-	r.Dir = Own
-	if absolute := r.Revisions; absolute != nil {
-		r.Revisions = func(revision string) (*lab.Repository, error) {
-			at, err := absolute(revision)
-			if err == nil {
-				at.Dir = Own + "@" + revision
-			}
-			return at, err
-		}
-	}
-	return r, nil
+	return named(mounted[0], Own), nil
 }
 
 // InMemory drafts states of one repository, the newest last, and writes nothing. They differ by their files alone: what nothing in them says is the same in all, as the answers have
@@ -129,11 +118,7 @@ func followed(r lab.Repository) string {
 	}
 	votes := s.flux.Branches(r.URL)
 	for _, doc := range s.docs {
-		template := doc.app
-		if doc.set != nil {
-			template = &doc.set.Spec.Template
-		}
-		for _, source := range template.Spec.All() {
+		for _, source := range doc.template().Spec.All() {
 			revision := strings.TrimPrefix(source.TargetRevision, "refs/heads/")
 			own := path.Base(lab.RepositoryKey(source.RepoURL)) == path.Base(lab.RepositoryKey(r.URL)) // also in a fork
 			if own && source.Chart == "" && revision != "" && revision != "HEAD" && !strings.Contains(revision, "{{") && !version.MatchString(revision) {

@@ -94,11 +94,10 @@ func (s folderSource) render() ([]render.Document, error) {
 // ref resolves the named sources of an Application.
 func (d *drafting) ref(app *appset.Template) func(string) fs.FS {
 	return func(name string) fs.FS {
-		for _, s := range app.Spec.All() {
-			if r, ok := d.inputs().Mounted(s.RepoURL); ok && s.Ref == name {
-				if at, err := r.Of(s.TargetRevision); err == nil {
-					return at.FS
-				}
+		s, _ := app.Spec.Ref(name)
+		if r, ok := d.inputs().Mounted(s.RepoURL); ok {
+			if at, err := r.Of(s.TargetRevision); err == nil {
+				return at.FS
 			}
 		}
 		return nil

@@ -37,6 +37,14 @@ type document struct {
 	folder bool // an Application of lab's for a folder that no other syncs; file is its Chart.yaml or kustomization
 }
 
+// template returns the Application, or that of a set.
+func (doc *document) template() *appset.Template {
+	if doc.set != nil {
+		return &doc.set.Spec.Template
+	}
+	return doc.app
+}
+
 // title identifies the object.
 func (doc *document) title() string {
 	return strict.Title(doc.node)

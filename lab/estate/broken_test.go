@@ -37,7 +37,7 @@ func TestBroken(t *testing.T) {
 			}
 			dir, denied := build(t, archive)
 			before := snapshot(t, dir)
-			_, err = Load(denied, dir, "homelab", WithoutLoadBalancer(), WithCharts(func(c Chart) bool { return c.Version == "6.9.2" || c.Version == "6.7.0" }))
+			_, err = Load(denied, dir, "homelab", WithoutLoadBalancer(), WithCharts(func(c lab.ChartUse) bool { return c.Version == "6.9.2" || c.Version == "6.7.0" }))
 
 			var failed *lab.Error
 			if !errors.As(err, &failed) || failed.Exit != lab.ExitInvalid || failed.Code != "invalid_estate" || len(failed.Problems) == 0 {

@@ -194,42 +194,13 @@ func (l *loader) notePulls() {
 	}
 }
 
-// Chart is a chart version used by clusters of the estate.
-type Chart struct {
-	Name       string
-	Version    string
-	Repository string // as in lab.Addon: empty for the lab's own
-	Addon      string
-	Clusters   []string
-	At         lab.Position // position of the version
-}
-
-// Charts returns the known charts of the estate's clusters.
-func Charts(e *lab.Estate) []Chart {
-	var charts []Chart
-	for _, a := range e.Applications {
-		for _, used := range a.Charts {
-			i := slices.IndexFunc(charts, func(x Chart) bool { return x.Addon == a.Addon && x.At == used.At && x.Version == used.Version })
-			if i < 0 {
-				i = len(charts)
-				charts = append(charts, Chart{Name: used.Name, Version: used.Version, Repository: used.Repository, Addon: a.Addon, At: used.At})
+// unavailableCharts reports charts that lab cannot have, at the positions of their versions.
+func (l *loader) unavailableCharts() {
+	for _, a := range l.estate.Applications {
+		for _, c := range a.Charts {
+			if !l.haveChart(c) {
+				l.at(finding.NotHere, c.At, fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version), "lab bundle ls")
 			}
-			charts[i].Clusters = append(charts[i].Clusters, a.Cluster)
 		}
 	}
-	return charts
-}
-
-// CheckCharts reports unavailable charts at the positions of their versions.
-func CheckCharts(e *lab.Estate, have func(Chart) bool) lab.Problems {
-	var ps lab.Problems
-	for _, c := range Charts(e) {
-		if !have(c) {
-			ps = append(ps, lab.Problem{
-				Code: finding.NotHere, Position: c.At, Message: fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version),
-				Cure: "lab bundle ls",
-			})
-		}
-	}
-	return ps
 }

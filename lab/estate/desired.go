@@ -128,14 +128,26 @@ func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 	return reg.Annotations[o.Annotation].At
 }
 
+// cureOf returns what makes a repository readable here, or why it cannot be.
+func cureOf(address string) string {
+	if _, err := lab.HostOf(address); err != nil && !lab.OverSSH(address) {
+		return err.Error()
+	}
+	return "mount a clone of it: spec.repositories of the hub"
+}
+
 // sourceFor returns how a source of an Application is rendered.
 func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.Source, kubeVersion string) made {
+	r, ours := l.source(source.RepoURL)
 	charts := map[string]bool{} // of kustomizations and dependencies, as NAME-VERSION
 	from := func(files fs.FS) render.Source {
 		s := l.sourceOf(files, app, source)
 		s.KubeVersion, s.Budget = kubeVersion, nil // it may be one of thousands
 		if open := s.Charts; open != nil {
 			s.Charts = func(use lab.ChartUse) (lab.ChartFiles, error) {
+				if use.At.File = within(r, use.At.File); source.Chart != "" {
+					use.At = at
+				}
 				files, err := open(use)
 				charts[use.Name+"-"+files.Version] = err == nil
 				return files, err
@@ -143,77 +155,55 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		}
 		return s
 	}
-	ref := from(nil).Ref
-	refFile := func(ref, file string) string {
-		for _, s := range app.Spec.All() {
-			if r, _ := l.source(s.RepoURL); s.Ref == ref {
-				return within(r, file)
-			}
-		}
-		return file
-	}
-	refName := func(name string) string {
-		for _, s := range app.Spec.All() {
-			if s.Ref == name {
-				return s.RepoURL + " " + s.TargetRevision
-			}
-		}
-		return ""
-	}
-	if source.Chart != "" {
+	var m made
+	ref, title := from(nil).Ref, source.RepoURL+" "+source.TargetRevision
+	switch why := l.unreadableSource(source.RepoURL, source.TargetRevision); {
+	case source.Chart != "":
 		use := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: at}
-		m := l.chartSource(use, func(files fs.FS) render.Source {
+		m = l.chartSource(use, func(files fs.FS) render.Source {
 			s := from(files)
 			s.Path = "."
 			return s
 		})
-		ofChart := m.name
-		m.name = func(tree, file string) string {
-			if tree == "" && ofChart != nil {
-				return ofChart(tree, file)
-			}
-			return refFile(tree, file)
-		}
-		m.digest = l.digests(func(name string) string {
-			if name == "" { // a version of a chart is what it is
-				return strings.Join([]string{"chart", use.Repository, use.Name, use.Version}, " ")
-			}
-			return refName(name)
-		}, func(name string) fs.FS {
-			if name == "" {
-				return nil
-			}
-			return ref(name)
-		})
-		m.has = l.searches(m.digest, treeOf(m.FS, ref))
-		return m
-	}
-	r, ours := l.source(source.RepoURL)
-	what := source.Path + " of " + source.RepoURL
-	switch why := l.unreadableSource(source.RepoURL, source.TargetRevision); {
+		title = strings.Join([]string{"chart", use.Repository, use.Name, use.Version}, " ")
 	case !ours:
-		return made{err: absent(at, what, "mount a clone of it: spec.repositories of the hub")}
+		return made{err: absent(at, source.Path+" of "+source.RepoURL, cureOf(source.RepoURL))}
 	case why != "":
-		return made{err: absent(at, what, why)}
+		return made{err: absent(at, source.Path+" of "+source.RepoURL, why)}
+	default:
+		m.Source = from(l.tree(r, source.TargetRevision))
 	}
-	m := made{Source: from(l.tree(r, source.TargetRevision)), name: func(tree, file string) string {
-		if of, is := strings.CutPrefix(tree, chartTree); is {
+	ofChart := m.name // nil for others
+	m.name = func(tree, file string) string {
+		top, _, _ := strings.Cut(file, "/")
+		of, chart := strings.CutPrefix(tree, chartTree)
+		switch {
+		case chart:
 			return path.Join(of, file)
-		}
-		if top, _, _ := strings.Cut(file, "/"); tree == "" && charts[top] {
+		case tree != "":
+			if s, known := app.Spec.Ref(tree); known {
+				r, _ := l.source(s.RepoURL)
+				return within(r, file)
+			}
 			return file
+		case charts[top]:
+			return file
+		case ofChart != nil:
+			return ofChart(tree, file)
 		}
-		if tree == "" {
-			return within(r, file)
-		}
-		return refFile(tree, file)
-	}}
+		return within(r, file)
+	}
+	own := m.FS
+	if source.Chart != "" { // a version of a chart is what it is
+		own = nil
+	}
 	m.digest = l.digests(func(name string) string {
 		if name == "" {
-			return source.RepoURL + " " + source.TargetRevision
+			return title
 		}
-		return refName(name)
-	}, treeOf(m.FS, ref))
+		s, _ := app.Spec.Ref(name)
+		return s.RepoURL + " " + s.TargetRevision
+	}, treeOf(own, ref))
 	m.has = l.searches(m.digest, treeOf(m.FS, ref))
 	return m
 }

@@ -29,7 +29,7 @@ import (
 type Option func(*loader)
 
 // WithCharts also checks that every chart used by a cluster is available.
-func WithCharts(have func(Chart) bool) Option { return func(l *loader) { l.haveChart = have } }
+func WithCharts(have func(lab.ChartUse) bool) Option { return func(l *loader) { l.haveChart = have } }
 
 // WithImages maps image references to lab's components, "" for images that only a registry has.
 func WithImages(component func(ref string) string) Option {
@@ -46,7 +46,7 @@ func Supplied(from interface {
 	Origin() lab.Origin
 },
 ) []Option {
-	options := []Option{WithCharts(func(c Chart) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) }), WithImages(from.ByRef)}
+	options := []Option{WithCharts(func(c lab.ChartUse) bool { return c.Repository != "" || from.HasChart(c.Name, c.Version) }), WithImages(from.ByRef)}
 	if from.Origin() != lab.OriginRegistry {
 		options = append(options, WithoutLoadBalancer())
 	}
@@ -110,8 +110,9 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	needs.Settle(l.estate)
 	l.servers()
 	l.notePulls()
+	l.missingCharts()
 	if l.haveChart != nil {
-		l.problems = append(l.problems, CheckCharts(l.estate, l.haveChart)...)
+		l.unavailableCharts()
 	}
 	if l.everyEngine && len(l.problems) == 0 {
 		l.elsewhere()
@@ -120,7 +121,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 }
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget()}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget(), chartBudget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
 	l.digested, l.searched, l.fetched, l.registrations = map[[2]string]string{}, map[[3]string]bool{}, map[string][]string{}, map[string]lab.Registration{}
 	l.units, l.charts, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, l.mounted.File
@@ -165,7 +166,7 @@ type loader struct {
 	ungenerated bool                    // skip lab's files for Flux
 	everyEngine bool                    // also read the other engine's addons
 	other       *loader
-	haveChart   func(Chart) bool
+	haveChart   func(lab.ChartUse) bool
 	openChart   func(lab.ChartUse) (lab.ChartFiles, error) // nil if no chart can be read
 	charts      map[lab.ChartUse]openedChart
 	mounted     mount.Mounts
@@ -194,9 +195,10 @@ type loader struct {
 	registrations map[string]lab.Registration // by cluster
 	templates     render.Templates            // of charts, for all renderings
 
-	rendered int            // charts and kustomizations so far
-	budget   *render.Budget // of all renderings
-	endless  bool           // limit reported
+	rendered    int            // charts and kustomizations so far
+	budget      *render.Budget // of all renderings
+	chartBudget *render.Budget // of those of charts of chart repositories: they are not the estate's, which is valid however large they are
+	endless     bool           // limit reported
 
 	noLoadBalancer bool
 

@@ -176,12 +176,10 @@ func (l *loader) fluxRelease(a *lab.Addon, file string, doc *yaml.Node) {
 
 // fluxWorld returns the inputs for expanding the estate's Kustomizations.
 func (l *loader) fluxWorld(cluster string) fluxset.World {
-	in := bridge.InputsOf(l.estate)
-	def, _ := l.estate.Environment(lab.DefaultEnvironment)
+	in := l.inputs()
 	vars := map[string]map[string]string{}
 	for _, c := range l.estate.Clusters {
-		env, _ := l.estate.Environment(c.Environment)
-		reg := bridge.Build(l.estate.Name, env, def, c, in)
+		reg := bridge.Registered(l.estate, c, in)
 		vars[flux.NamespaceOf(c.Name)] = flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
 	own := l.ownSource(cluster, in)
@@ -348,6 +346,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 				at = pinned
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
+			l.chart(&g, w, x, app, r)
 		case r.URL == "" && mounted != nil:
 			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
 		case r.URL == "":
@@ -374,6 +373,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		default:
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
 			g.Others = appendNew(g.Others, r.URL)
+			l.chart(&g, w, x, app, r)
 		}
 	}
 	l.wantFlux(&g, w, app)

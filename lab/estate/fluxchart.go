@@ -14,26 +14,30 @@ import (
 	"homelab/lab/render"
 )
 
-// chart records what a release of a chart in Git needs: images, dependencies that are not vendored, and ConfigMaps and Secrets that nothing creates.
+// chart records what a release needs: images, dependencies that are not vendored, and what its objects lack. What is not on this machine is unknown.
 func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, app fluxset.Application, r fluxset.Release) {
-	fsys, _, err := w.Repository(r.URL, r.Revision)
-	if err != nil || r.Artifact {
-		return // left out for that, or not here as it is
+	m, budget := l.release(w, app, r), l.chartBudget
+	if r.Folder != "" {
+		fsys, _, err := w.Repository(r.URL, r.Revision)
+		if err != nil || r.Artifact {
+			return // left out for that, or not here as it is
+		}
+		if info, err := fs.Stat(fsys, r.Folder); err != nil || !info.IsDir() {
+			return // an archive
+		}
+		for _, url := range render.Dependencies(fsys, r.Folder) {
+			g.Others = appendNew(g.Others, url)
+		}
+		budget = w.Budget
 	}
-	if info, err := fs.Stat(fsys, r.Folder); err != nil || !info.IsDir() {
-		return // an archive
+	if l.component == nil || m.err != nil {
+		return
 	}
-	for _, url := range render.Dependencies(fsys, r.Folder) {
-		g.Others = appendNew(g.Others, url)
-	}
-	var objects []render.Document
-	if l.component != nil {
-		objects, err = r.Render(w)
-	}
+	objects, err := m.as.RenderIn(m.FS, m.manifest, budget)
 	if render.Exceeds(err) {
-		l.exceeded(render.Source{Application: r.Name, Source: appset.Source{Path: r.Folder}}, err)
+		l.exceeded(render.Source{Application: r.Name, Source: appset.Source{Path: r.Folder, Chart: r.Chart}, Budget: budget}, r.At, err)
 	}
-	if known := new(render.Error); !slices.ContainsFunc(fluxset.OfCluster, func(word string) bool { return fluxset.Mentions(fsys, r.Folder, word) }) {
+	if known := new(render.Error); !slices.ContainsFunc(fluxset.OfCluster, func(word string) bool { return fluxset.Mentions(m.FS, m.Path, word) }) {
 		if errors.As(err, &known) && known.Remote == "" {
 			g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
 		}

@@ -99,7 +99,7 @@ func (l *loader) rootTrees() []tree {
 					case source.Chart != "":
 						l.unknown(at, "chart "+source.Chart+" of "+source.RepoURL, "lab does not wait for it")
 					case source.Path != "":
-						l.unknown(at, source.Path+" of "+source.RepoURL, "mount a clone of it: spec.repositories of the hub")
+						l.unknown(at, source.Path+" of "+source.RepoURL, cureOf(source.RepoURL))
 					}
 					continue
 				}
@@ -274,12 +274,11 @@ func (l *loader) addObjects(t tree, docs []render.Document) []tree {
 
 // rootIsSynced records the root's addresses as written: the root is itself synced from Git.
 func (l *loader) rootIsSynced() {
-	for _, doc := range l.rootDocs {
-		app, _ := l.api().ParseApplication(lab.RootFile, doc)
-		if app == nil || strict.Text(doc, "kind") != "Application" {
+	for _, root := range l.rootApplications() {
+		if root.written == nil {
 			continue
 		}
-		for _, source := range app.Spec.All() {
+		for _, source := range root.written.Spec.All() {
 			l.served(source.RepoURL)
 		}
 	}

@@ -32,8 +32,8 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 	case !app.Spec.Automated():
 		needs.Unsynced(g, manually)
 		g.Blocks, g.Held = true, true
-	case app.Spec.Destination.Namespace != "" && len(validation.IsDNS1123Label(app.Spec.Destination.Namespace)) > 0:
-		needs.Unsynced(g, fmt.Sprintf("there can be no namespace %q", app.Spec.Destination.Namespace))
+	case app.Spec.CreatesNamespace() && noNamespace(app) != "":
+		needs.Unsynced(g, noNamespace(app))
 		g.Blocks = true
 	default:
 		if why := l.forbidden(app, g.Cluster); why != "" {
@@ -41,6 +41,14 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 			g.Blocks = true
 		}
 	}
+}
+
+// noNamespace returns why there can be no namespace of an Application's destination, or "". Objects that name their own, or need none, are applied nevertheless.
+func noNamespace(app *appset.Template) string {
+	if ns := app.Spec.Destination.Namespace; ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
+		return fmt.Sprintf("there can be no namespace %q", ns)
+	}
+	return ""
 }
 
 // rejected adds an Application that Argo CD rejects: a problem of the estate's own sets, left out of those in other repositories.

@@ -97,7 +97,7 @@ spec:
 	if g := e.Applications[i]; !slices.Equal(g.Others, []string{"https://git.example.com/more.git"}) || len(g.Charts) != 1 || g.Charts[0].Repository != "" {
 		t.Errorf("%q, %+v", g.Others, g.Charts)
 	}
-	_, err = Load(fsys, dir, "homelab", WithCharts(func(c Chart) bool { return c.Version != "9.9.9" }))
+	_, err = Load(fsys, dir, "homelab", WithCharts(func(c lab.ChartUse) bool { return c.Version != "9.9.9" }))
 	if err == nil || !strings.Contains(errors.Unwrap(err).Error(), "9.9.9") {
 		t.Errorf("unknown version: %v", err)
 	}

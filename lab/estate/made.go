@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -215,12 +216,19 @@ func (m made) render(s render.Source) ([]render.Document, error) {
 	} else {
 		docs, err = render.Render(s)
 	}
+	return m.named(docs, err)
+}
+
+// named names the files of objects and of an error as users know them.
+func (m made) named(docs []render.Document, err error) ([]render.Document, error) {
 	for i := range docs {
 		docs[i].File = m.name("", docs[i].File)
 	}
 	if known := new(render.Error); errors.As(err, &known) {
 		e := *known
-		e.File = m.name("", e.File)
+		if fs.ValidPath(e.File) { // others leave the repository
+			e.File = m.name("", e.File)
+		}
 		err = &e
 	}
 	return docs, err
@@ -228,7 +236,7 @@ func (m made) render(s render.Source) ([]render.Document, error) {
 
 // chartSource returns how a chart of a chart repository is rendered. Its files are named NAME-VERSION/...
 func (l *loader) chartSource(use lab.ChartUse, of func(fs.FS) render.Source) made {
-	title := strings.TrimSpace("chart " + use.Name + " " + use.Version)
+	title := chartTitle(use)
 	if l.openChart == nil {
 		return made{Source: of(nil), err: absent(use.At, title, "")}
 	}
@@ -253,6 +261,7 @@ func (l *loader) chartFiles(use lab.ChartUse) (lab.ChartFiles, error) {
 	key.At = lab.Position{}
 	of, known := l.charts[key]
 	if !known {
+		of.at = use.At
 		of.ChartFiles, of.err = l.openChart(use)
 		l.charts[key] = of
 	}
@@ -262,7 +271,28 @@ func (l *loader) chartFiles(use lab.ChartUse) (lab.ChartFiles, error) {
 // openedChart is a chart, or the reason that it cannot be read.
 type openedChart struct {
 	lab.ChartFiles
+	at  lab.Position // that names it first
 	err error
+}
+
+// missingCharts notes the charts of chart repositories that were asked for and are not on this machine. Lab's own are made when they are needed.
+func (l *loader) missingCharts() {
+	if l.component == nil {
+		return
+	}
+	var missing lab.Problems
+	for use, of := range l.charts {
+		if of.err != nil && use.Repository != "" {
+			missing = append(missing, lab.Problem{Code: finding.NotHere, Position: of.at, Message: chartTitle(use) + " is not on this machine: " + of.err.Error()})
+		}
+	}
+	slices.SortFunc(missing, func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })
+	missing.Sort()
+	l.estate.Notes = append(l.estate.Notes, missing...)
+}
+
+func chartTitle(use lab.ChartUse) string {
+	return strings.TrimSpace("chart " + use.Name + " " + use.Version)
 }
 
 // absent is the error for what is not on this machine.

@@ -24,8 +24,9 @@ import (
 // sealed is a kind that only the cluster whose controller has the key can decrypt.
 const sealed = "SealedSecret of bitnami.com/v1alpha1"
 
-// sourceObjects records what the objects in an Application's source are: images, unless it leads to other Applications, and what they need and provide.
-func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Repository, ours bool, source appset.Source) {
+// sourceObjects records what the objects of an Application's source are: images, unless it leads to other Applications, and what they need and provide. What is not on
+// this machine may provide anything.
+func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source appset.Source) {
 	if l.component == nil || source.Chart == "" && source.Path == "" {
 		return
 	}
@@ -36,25 +37,20 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 	if app.Spec.CreatesNamespace() {
 		u.Has = append(u.Has, needs.Namespace(u.Namespace))
 	}
-	if !ours || source.Chart != "" {
-		if all := source.RepoURL != l.inputs().ChartRepoURL; all || u.May == nil {
-			u.May = func(n needs.Need) bool { return all || n.Sort <= needs.Exists }
+	m := l.sourceFor(g.At, app, source, kubeVersion(c))
+	var all []render.Document
+	if m.err == nil {
+		if m.Budget = l.budget; source.Chart != "" {
+			m.Budget = l.chartBudget
 		}
-		return
+		all, m.err = l.objects(m.Source, g.At)
+		l.unstable(g, m, all)
+		all, m.err = m.named(all, m.err)
 	}
-	from := l.sourceOf(l.tree(r, source.TargetRevision), app, source)
-	from.KubeVersion = kubeVersion(c)
-	all, err := l.objects(from)
-	plain := render.TypeOf(l.tree(r, source.TargetRevision), source) == render.Plain
-	if known := new(render.Error); errors.As(err, &known) && known.Remote == "" {
-		why := known.Message
-		if plain || known.Missing != "" && known.Missing != source.Path {
-			why = known.String()
-		}
+	if why := m.unrenderable(); why != "" {
 		needs.Unsynced(g, "it cannot be rendered: "+why)
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
-	l.unstable(g, r, from, all)
 	u.Objects = append(u.Objects, objects...)
 	if !g.Leads {
 		l.objectImages(g, objects)
@@ -72,8 +68,8 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, r *lab.Re
 		g.Blocks = true
 	}
 	l.unappliable(g, app, objects, l.checks(u))
-	if len(all) == 0 && err != nil {
-		u.May = func(needs.Need) bool { return true }
+	if own := source.RepoURL == l.inputs().ChartRepoURL; len(all) == 0 && m.err != nil && (!own || u.May == nil) {
+		u.May = func(n needs.Need) bool { return !own || n.Sort <= needs.Exists } // lab knows its own charts
 	}
 }
 
@@ -101,16 +97,31 @@ func (l *loader) relate() {
 	}
 }
 
+// unrenderable returns why Argo CD cannot render a source either, or "". What a chart of a chart repository makes of the cluster's state is not known.
+func (m made) unrenderable() string {
+	known := new(render.Error)
+	switch chart := m.Chart != ""; {
+	case !errors.As(m.err, &known) || known.Remote != "" || chart && (known.Limit || render.Mentions(m.Source, fluxset.OfCluster...)):
+		return ""
+	case chart || render.TypeOf(m.FS, m.Source.Source) == render.Plain || known.Missing != "":
+		return known.String()
+	}
+	return known.Message
+}
+
 // unstable notes a chart with a value that differs each time that Argo CD renders it.
-func (l *loader) unstable(g *lab.Generated, r *lab.Repository, from render.Source, objects []render.Document) {
-	at, functions := render.Unstable(from, objects)
+func (l *loader) unstable(g *lab.Generated, m made, objects []render.Document) {
+	at, functions := render.Unstable(m.Source, objects, func(o render.Document) bool { return needs.IsHook(o.Node) }) // Argo CD compares no hooks
 	if len(functions) == 0 {
 		return
 	}
-	at.File = within(r, at.File)
+	at.File = m.name("", at.File)
 	message := fmt.Sprintf("%s is never in sync: %s gives another value each time that Argo CD renders it", g.Name, strings.Join(functions, ", "))
-	if render.Mentions(from, "lookup") {
+	if render.Mentions(m.Source, "lookup") {
 		message += ", and lookup finds nothing without a cluster"
+	}
+	if m.Chart != "" {
+		at, message = g.At, message+" ("+at.String()+")"
 	}
 	l.note(finding.UnstableValue, at, message, "write the value down, as in a Secret that is made once, or list the field under ignoreDifferences, with RespectIgnoreDifferences=true")
 }
@@ -118,25 +129,30 @@ func (l *loader) unstable(g *lab.Generated, r *lab.Repository, from render.Sourc
 // objectImages records the images without which an Application is not healthy, and those that nodes always pull.
 func (l *loader) objectImages(g *lab.Generated, objects []render.Document) {
 	l.runningImages(g, objects)
-	for _, ref := range needs.AlwaysPulled(slices.DeleteFunc(slices.Clone(objects), idle)) {
+	for _, ref := range needs.AlwaysPulled(running(objects)) {
 		g.Pulls = appendNew(g.Pulls, ref)
 	}
 }
 
-// runningImages records the images of objects that need pods, and loads others that lab has.
+// runningImages records the images of objects: lab loads its own, and others need their registry if a pod starts with them.
 func (l *loader) runningImages(g *lab.Generated, objects []render.Document) {
 	if l.component == nil {
 		return
 	}
-	l.images(g, needs.Images(slices.DeleteFunc(slices.Clone(objects), idle)))
+	needed := needs.Images(running(objects))
 	for _, ref := range needs.Images(objects) {
 		if name := l.component(ref); name != "" {
 			g.Images = appendNew(g.Images, name)
+		} else if slices.Contains(needed, ref) {
+			g.Pulls = appendNew(g.Pulls, ref)
 		}
 	}
 }
 
-func idle(o render.Document) bool { return needs.Idle(o.Node) }
+// running returns the objects that need pods, if they have any.
+func running(objects []render.Document) []render.Document {
+	return slices.DeleteFunc(slices.Clone(objects), func(o render.Document) bool { return needs.Idle(o.Node) })
+}
 
 // unappliable leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
 func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []render.Document, checked bool) {
@@ -146,8 +162,13 @@ func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []r
 	}
 	for _, o := range objects {
 		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
-		if namespaced, _ := render.Namespaced(o); (namespaced || ofEngine(o.Node)) && app.Spec.Destination.Namespace == "" && strict.Text(o.Node, "metadata", "namespace") == "" {
-			why = cmp.Or(why, strict.Title(o.Node)+" has no namespace, and neither has its destination")
+		namespaced, _ := render.Namespaced(o)
+		switch lacks := (namespaced || ofEngine(o.Node)) && strict.Text(o.Node, "metadata", "namespace") == ""; {
+		case why != "" || !lacks:
+		case app.Spec.Destination.Namespace == "":
+			why = strict.Title(o.Node) + " has no namespace, and neither has its destination"
+		case noNamespace(app) != "":
+			why = strict.Title(o.Node) + " is in that of its destination: " + noNamespace(app)
 		}
 		if why != "" {
 			needs.Unsynced(g, why)

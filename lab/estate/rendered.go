@@ -1,11 +1,13 @@
 package estate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -32,14 +34,16 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Templates: &l.templates, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,
 		KubeVersion: kubeVersion(l.estate.Hub()), Minor: MinorOf(l.estate), Sources: app.Spec.Sources,
 		Ref: func(name string) fs.FS {
-			for _, s := range app.Spec.All() {
-				if r, ok := l.source(s.RepoURL); ok && s.Ref == name && r == nil {
-					return l.fsys
-				} else if ok && s.Ref == name {
-					if at, err := r.Of(s.TargetRevision); err == nil {
-						return at.FS
-					}
-				}
+			s, known := app.Spec.Ref(name)
+			r, ours := l.source(s.RepoURL)
+			if !known || !ours {
+				return nil
+			}
+			if r == nil {
+				return l.fsys
+			}
+			if at, err := r.Of(s.TargetRevision); err == nil {
+				return at.FS
 			}
 			return nil
 		},
@@ -101,6 +105,43 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 		l.problems = append(l.problems, p)
 	case x.FS != nil: // otherwise noted for the Application
 		l.note(finding.CannotRender, p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)
+	}
+}
+
+// objects returns the objects of a source. What exceeds a limit is reported as unknown: a chart of a chart repository at the position of what names it.
+func (l *loader) objects(from render.Source, at lab.Position) ([]render.Document, error) {
+	docs, err := render.Render(from)
+	if missing := new(render.Error); errors.As(err, &missing) && missing.Missing == path.Clean(from.Path) {
+		err = nil // reported for its Application
+	}
+	if render.Exceeds(err) {
+		l.exceeded(from, at, err)
+	}
+	return docs, err
+}
+
+// exceeded reports a source that exceeds a limit, once: a problem if nothing more of the estate's can be rendered, else a note.
+func (l *loader) exceeded(from render.Source, at lab.Position, err error) {
+	var e *render.Error
+	if !errors.As(err, &e) {
+		return
+	}
+	p := e.Problem
+	p.Line = max(p.Line, 1)
+	message := cmp.Or(from.Application, from.Path) + " is not known offline: " + p.Message
+	switch {
+	case render.Exhausted(err) && from.Budget != l.chartBudget:
+		if !slices.ContainsFunc(l.problems, func(o lab.Problem) bool { return o.Message == p.Message }) {
+			l.problems = append(l.problems, p)
+		}
+		return
+	case render.Exhausted(err):
+		p.Position, message = lab.Position{File: lab.RootFile, Line: 1}, "not all charts of chart repositories are known offline: "+p.Message
+	case from.Chart != "":
+		p.Position, message = at, message+" ("+p.Position.String()+")"
+	}
+	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p.Position && o.Message == message }) {
+		l.note(finding.CannotRender, p.Position, message, p.Cure)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/render"
@@ -56,7 +57,11 @@ func (l *loader) containsEngine(app *appset.Template, from render.Source) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.objectsIn(from, argo.Affix), func(o render.Document) bool {
+	if !render.Mentions(from, argo.Affix) {
+		return false
+	}
+	objects, _ := l.objects(from, lab.Position{}) // what cannot be rendered is judged as its Application's
+	return slices.ContainsFunc(objects, func(o render.Document) bool {
 		namespace := strict.Text(o.Node, "metadata", "namespace")
 		if namespace == "" {
 			namespace = app.Spec.Destination.Namespace

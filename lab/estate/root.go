@@ -65,68 +65,49 @@ func (l *loader) rootDocument(doc *yaml.Node) bool {
 	return kind != "AppProject"
 }
 
-func (l *loader) rootProjects() {
-	for _, doc := range l.rootDocs {
-		if strict.Text(doc, "kind") != "Application" {
-			continue
-		}
-		if project := strict.Text(doc, "spec", "project"); l.isMissing(project) {
-			l.addProblem(lab.Problem{
-				Code: finding.ProjectMissing, Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")),
-				Message: fmt.Sprintf("application %s: project %q does not exist", strict.Text(doc, "metadata", "name"), project), Cure: "add an AppProject of that name to this file",
-			})
-		} else if app, _ := l.api().ParseApplication(lab.RootFile, doc); app != nil && l.has(app.Spec.Project) && l.projects[app.Spec.Project].Project != nil {
-			l.permitsRoot(doc, app)
-		}
-	}
+// rootApplication is an Application of the root.
+type rootApplication struct {
+	*yaml.Node
+	written, applied *appset.Template // the latter with its addresses in the forge; nil if invalid
 }
 
-// permitsRoot checks that the project of a root's Application permits it with its addresses in the forge.
-func (l *loader) permitsRoot(doc *yaml.Node, app *appset.Template) {
-	for i, original := range l.rootDocs {
-		if original != doc {
-			continue
-		}
-		applied, _ := l.api().ParseApplication(lab.RootFile, l.appliedRoot()[i])
-		if applied == nil {
-			return
-		}
-		if why := l.forbidden(applied, l.estate.Hub().Name); why != "" {
-			l.addProblem(lab.Problem{
-				Code: finding.NotPermitted, Position: strict.Position(lab.RootFile, strict.Get(doc, "spec", "project")), Message: fmt.Sprintf("application %s: %s", app.Metadata.Name, why),
-				Cure: "give it a separate project in this file",
-			})
-		}
-	}
-}
-
-// rootNames returns the names of the root's Applications, with the root's file.
-func (l *loader) rootNames() map[string]string {
-	names := map[string]string{}
-	for _, doc := range l.rootDocs {
+func (l *loader) rootApplications() []rootApplication {
+	var list []rootApplication
+	for i, doc := range l.appliedRoot() {
 		if strict.Text(doc, "kind") == "Application" {
-			names[strict.Text(doc, "metadata", "name")] = lab.RootFile
+			written, _ := l.api().ParseApplication(lab.RootFile, l.rootDocs[i])
+			applied, _ := l.api().ParseApplication(lab.RootFile, doc)
+			list = append(list, rootApplication{l.rootDocs[i], written, applied})
 		}
 	}
-	return names
+	return list
+}
+
+// rootProjects checks that the projects of the root's Applications exist, and permit them.
+func (l *loader) rootProjects() {
+	for _, root := range l.rootApplications() {
+		fail := func(code, why, cure string) {
+			at := strict.Position(lab.RootFile, strict.Get(root.Node, "spec", "project"))
+			l.addProblem(lab.Problem{Code: code, Position: at, Message: fmt.Sprintf("application %s: %s", strict.Text(root.Node, "metadata", "name"), why), Cure: cure})
+		}
+		if project := strict.Text(root.Node, "spec", "project"); l.isMissing(project) {
+			fail(finding.ProjectMissing, fmt.Sprintf("project %q does not exist", project), "add an AppProject of that name to this file")
+		} else if root.applied != nil && l.projects[project].Project != nil {
+			if why := l.forbidden(root.applied, l.estate.Hub().Name); why != "" {
+				fail(finding.NotPermitted, why, "give it a separate project in this file")
+			}
+		}
+	}
 }
 
 // isRoot reports whether a synced Application is in the root's file or a copy of one there.
 func (l *loader) isRoot(app plainApplication) bool {
-	if app.file == lab.RootFile {
-		return true
+	syncs := func(a, b appset.Source) bool {
+		return lab.RepositoryKey(a.RepoURL) == lab.RepositoryKey(b.RepoURL) && a.Path == b.Path
 	}
-	for _, doc := range l.rootDocs {
-		root, _ := l.api().ParseApplication(lab.RootFile, doc)
-		if root == nil || strict.Text(doc, "kind") != "Application" || root.Metadata.Name != app.Metadata.Name {
-			continue
-		}
-		syncs := func(a, b appset.Source) bool {
-			return lab.RepositoryKey(a.RepoURL) == lab.RepositoryKey(b.RepoURL) && a.Path == b.Path
-		}
-		return slices.EqualFunc(root.Spec.All(), app.Spec.All(), syncs)
-	}
-	return false
+	return app.file == lab.RootFile || slices.ContainsFunc(l.rootApplications(), func(root rootApplication) bool {
+		return root.written != nil && root.written.Metadata.Name == app.Metadata.Name && slices.EqualFunc(root.written.Spec.All(), app.Spec.All(), syncs)
+	})
 }
 
 // isRootSet reports whether a synced ApplicationSet is a copy of one in the root's file.

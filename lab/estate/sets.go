@@ -7,11 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -19,10 +16,24 @@ import (
 	"homelab/lab/bridge"
 	"homelab/lab/finding"
 	"homelab/lab/needs"
+	"homelab/lab/strict"
 )
 
 // NamespaceOf returns the namespace of the estate's engine.
 func NamespaceOf(e *lab.Estate) string { return cmp.Or(e.Hub().Engine.Namespace, argo.Namespace) }
+
+// initial are the namespaces of a new cluster.
+var initial = []string{"default", "kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
+
+// Namespaces returns the namespaces of a cluster without Applications.
+func Namespaces(e *lab.Estate, cluster string) []string {
+	c, _ := e.Cluster(cluster)
+	names := slices.Concat(initial, c.Namespaces)
+	if c.Role == lab.RoleHub {
+		names = append(names, NamespaceOf(e))
+	}
+	return names
+}
 
 type set struct {
 	*appset.Set
@@ -36,11 +47,9 @@ type set struct {
 // registrations returns clusters as registered in the hub, sorted by name like their Secrets.
 func registrations(e *lab.Estate, clusters []lab.Cluster) []appset.Cluster {
 	in := bridge.InputsOf(e)
-	def, _ := e.Environment(lab.DefaultEnvironment)
 	var list []appset.Cluster
 	for _, c := range clusters {
-		env, _ := e.Environment(c.Environment)
-		reg := bridge.Build(e.Name, env, def, c, in)
+		reg := bridge.Registered(e, c, in)
 		list = append(list, appset.Cluster{Name: c.Name, Server: reg.Server, Labels: lab.Strings(reg.Labels), Annotations: lab.Strings(reg.Annotations)})
 		list[len(list)-1].Labels[argo.SecretType] = argo.SecretTypeCluster
 	}
@@ -127,7 +136,10 @@ func (l *loader) expand() {
 	unsure := l.unsure // final, but application sets it again while sets are expanded
 	actual.Project = func(name string) bool { return unsure || name == "" || l.has(name) }
 	l.rootProjects()
-	owners := l.rootNames()    // application -> file
+	owners := map[string]string{} // application -> file
+	for _, root := range l.rootApplications() {
+		owners[strict.Text(root.Node, "metadata", "name")] = lab.RootFile
+	}
 	known := map[string]bool{} // addons whose sets could be expanded
 	for _, s := range l.sets {
 		known[s.addon] = true
@@ -238,15 +250,10 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	g.Leads = l.leads(&app.Template)
-	l.leaveOut(&g, &app.Template, s.manual)
+	l.begin(&g, &app.Template, s.manual, s.wave)
 	if why := notRolled(s.strategy, app.Metadata.Labels); why != "" && l.estate.Waves {
 		needs.Unsynced(&g, why)
 	}
-	for _, t := range l.trees(&app.Template, "") {
-		g.Syncs = append(g.Syncs, t.key())
-	}
-	s.wave.place(&g)
 	g.Blocks = l.estate.Waves && !g.Replaces // setHealth, which is used with waves
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
@@ -270,6 +277,16 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
+// begin records what an Application's own fields say, besides its sources. above is the manually synced application above it.
+func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w wave) {
+	g.Leads = l.leads(app)
+	l.leaveOut(g, app, above)
+	for _, t := range l.trees(app, "") {
+		g.Syncs = append(g.Syncs, t.key())
+	}
+	w.place(g)
+}
+
 // addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's.
 func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, version func() lab.Position) (r *lab.Repository, ours bool) {
 	charts := l.inputs().ChartRepoURL
@@ -286,7 +303,7 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 		g.Others = append(g.Others, source.RepoURL)
 	}
 	l.fetches(g, r, ours, source)
-	l.sourceObjects(g, app, r, ours, source)
+	l.sourceObjects(g, app, source)
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
 		needs.Unsynced(g, why)
 	}
@@ -319,12 +336,8 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		l.addProblem(lab.Problem{Code: finding.ProjectMissing, Position: app.at, Message: fmt.Sprintf("application %s: project %q does not exist", name, app.Spec.Project), Cure: "add an AppProject of that name to a folder that the root syncs"})
 		return
 	}
-	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace, Leads: l.leads(app.Template)}}
-	l.leaveOut(&g, app.Template, app.manual)
-	for _, t := range l.trees(app.Template, "") {
-		g.Syncs = append(g.Syncs, t.key())
-	}
-	app.wave.place(&g)
+	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
+	l.begin(&g, app.Template, app.manual, app.wave)
 	l.precedes(&g, app.Template)
 	for _, source := range app.Spec.All() {
 		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
@@ -352,50 +365,4 @@ func place(app *appset.Application, field ...string) lab.Position {
 		return origins[1].Position
 	}
 	return origins[0].Position
-}
-
-// unselected reports enabled labels that no generator selects by.
-func (l *loader) unselected(known map[string]bool) {
-	for _, a := range l.estate.Addons {
-		label := lab.EnableLabel(a.Name)
-		if !known[a.Name] || slices.ContainsFunc(l.sets, func(s set) bool { return s.addon == a.Name && s.selectsBy(label) }) {
-			continue
-		}
-		var clusters []string
-		for _, c := range l.estate.Clusters {
-			if c.Addons[a.Name] && !c.Selected[a.Name] {
-				clusters = append(clusters, c.Name)
-			}
-		}
-		if len(clusters) > 0 {
-			l.at(finding.AddonUnselected, a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as set on %s", label, strings.Join(clusters, ", ")),
-				"add the label to the selector of a clusters generator, or disable the addon in spec.addons of the clusters")
-		}
-	}
-}
-
-// selectsBy reports whether a generator's selector matches "true" for a label.
-func (s set) selectsBy(label string) bool {
-	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
-		if value, ok := selector.MatchLabels[label]; ok {
-			return value == "true"
-		}
-		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
-			alone, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
-			return err == nil && e.Key == label && alone.Matches(labels.Set{label: "true"})
-		})
-	})
-}
-
-// selectsByEngine reports whether a selector uses a label that the engine sets later.
-func (s set) selectsByEngine() bool {
-	engines := func(key string) bool { return strings.HasPrefix(key, argo.Prefix) && key != argo.SecretType }
-	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
-		for key := range selector.MatchLabels {
-			if engines(key) {
-				return true
-			}
-		}
-		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return engines(e.Key) })
-	})
 }

@@ -1,13 +1,17 @@
 package estate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/finding"
 	"homelab/lab/strict"
 )
@@ -97,4 +101,50 @@ func switchOf(s *appset.Set) string {
 		}
 	}
 	return ""
+}
+
+// unselected reports enabled labels that no generator selects by.
+func (l *loader) unselected(known map[string]bool) {
+	for _, a := range l.estate.Addons {
+		label := lab.EnableLabel(a.Name)
+		if !known[a.Name] || slices.ContainsFunc(l.sets, func(s set) bool { return s.addon == a.Name && s.selectsBy(label) }) {
+			continue
+		}
+		var clusters []string
+		for _, c := range l.estate.Clusters {
+			if c.Addons[a.Name] && !c.Selected[a.Name] {
+				clusters = append(clusters, c.Name)
+			}
+		}
+		if len(clusters) > 0 {
+			l.at(finding.AddonUnselected, a.Position("generators"), fmt.Sprintf("no generator selects clusters by %s: \"true\", as set on %s", label, strings.Join(clusters, ", ")),
+				"add the label to the selector of a clusters generator, or disable the addon in spec.addons of the clusters")
+		}
+	}
+}
+
+// selectsBy reports whether a generator's selector matches "true" for a label.
+func (s set) selectsBy(label string) bool {
+	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
+		if value, ok := selector.MatchLabels[label]; ok {
+			return value == "true"
+		}
+		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
+			alone, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
+			return err == nil && e.Key == label && alone.Matches(labels.Set{label: "true"})
+		})
+	})
+}
+
+// selectsByEngine reports whether a selector uses a label that the engine sets later.
+func (s set) selectsByEngine() bool {
+	engines := func(key string) bool { return strings.HasPrefix(key, argo.Prefix) && key != argo.SecretType }
+	return slices.ContainsFunc(s.Selectors(), func(selector metav1.LabelSelector) bool {
+		for key := range selector.MatchLabels {
+			if engines(key) {
+				return true
+			}
+		}
+		return slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return engines(e.Key) })
+	})
 }

@@ -170,9 +170,7 @@ func (w *whys) label(r appset.Requirement, labels map[string]string) {
 func (l *loader) registered(c lab.Cluster) lab.Registration {
 	reg, known := l.registrations[c.Name]
 	if !known {
-		def, _ := l.estate.Environment(lab.DefaultEnvironment)
-		env, _ := l.estate.Environment(c.Environment)
-		reg = bridge.Build(l.estate.Name, env, def, c, l.inputs())
+		reg = bridge.Registered(l.estate, c, l.inputs())
 		l.registrations[c.Name] = reg
 	}
 	return reg

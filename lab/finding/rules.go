@@ -269,8 +269,8 @@ func ofFiles() []Rule {
 		},
 		{
 			NotHere, Note, "a chart or repository is not on this machine",
-			"lab cannot say what it renders to. `lab up` may download it.",
-			"Build or download the chart (`lab bundle build`), or mount a clone of the repository.",
+			"lab cannot say what it renders to, needs and provides. `lab up` may download it.",
+			"Download the chart (`lab charts pull`; `lab bundle build` for one of lab's), or mount a clone of the repository.",
 		},
 		{
 			UnknownOutput, Note, "only the running engine knows what this generates",

@@ -99,7 +99,7 @@ func (e Engine) exempt(n *yaml.Node) bool {
 // Checks reports whether a unit of which nothing is applied is not ready. What is not known counts as such.
 func (e Engine) Checks(u Unit) bool {
 	return u.May != nil || slices.ContainsFunc(u.Objects, func(o render.Document) bool {
-		return !isHook(o.Node) && (e.checked == nil || slices.Contains(e.checked, strict.Text(o.Node, "kind")))
+		return !IsHook(o.Node) && (e.checked == nil || slices.Contains(e.checked, strict.Text(o.Node, "kind")))
 	})
 }
 

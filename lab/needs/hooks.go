@@ -27,8 +27,8 @@ func hooks(n *yaml.Node) (names []string, is bool) {
 	return nil, false
 }
 
-// isHook reports whether an object is a hook.
-func isHook(n *yaml.Node) bool {
+// IsHook reports whether an object is a hook.
+func IsHook(n *yaml.Node) bool {
 	_, is := hooks(n)
 	return is
 }

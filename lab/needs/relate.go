@@ -20,7 +20,7 @@ func (u Unit) tracked() map[string]string {
 	for _, o := range u.Objects {
 		gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
 		name, in := strict.Text(o.Node, "metadata", "name"), namespaceOf(o.Node, u.Namespace)
-		if isHook(o.Node) || gvk.Kind == "CustomResourceDefinition" || strict.Text(o.Node, "metadata", "labels", instanceLabel) != "" {
+		if IsHook(o.Node) || gvk.Kind == "CustomResourceDefinition" || strict.Text(o.Node, "metadata", "labels", instanceLabel) != "" {
 			continue
 		}
 		if namespaced, known := render.Namespaced(o); known && !namespaced {

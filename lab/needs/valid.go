@@ -31,7 +31,7 @@ func (e Engine) Rejected(o render.Document, options ...string) string {
 		return invalid(o, false)
 	}
 	if strict.Text(o.Node, "metadata", "name") == "" {
-		if isHook(o.Node) {
+		if IsHook(o.Node) {
 			return ""
 		}
 		return "without a name: " + o.File
@@ -67,7 +67,11 @@ func invalid(o render.Document, fields bool) string {
 			}
 		}
 	}
-	unknown, err := decoded(o, object)
+	text, err := strict.JSON(o.Node)
+	if err != nil {
+		return "" // rendering reports it
+	}
+	unknown, err := json.UnmarshalStrict(text, object)
 	switch {
 	case err != nil:
 		return "invalid: " + oneLine(err)
@@ -75,15 +79,6 @@ func invalid(o render.Document, fields bool) string {
 		return "invalid: " + oneLine(unknown[0])
 	}
 	return ""
-}
-
-// decoded decodes an object, and returns the errors of unknown fields.
-func decoded(o render.Document, into any) (unknown []error, err error) {
-	text, err := strict.JSON(o.Node)
-	if err != nil {
-		return nil, nil //nolint:nilerr // rendering reports it
-	}
-	return json.UnmarshalStrict(text, into)
 }
 
 // Misfit is a field of an object that its kind does not have, or of another type.

@@ -30,10 +30,7 @@ import (
 
 // helm renders like `helm template --include-crds` with Argo CD's options.
 func (s Source) helm() (docs []Document, err error) {
-	o := appset.Helm{}
-	if s.Helm != nil {
-		o = *s.Helm
-	}
+	o := s.options()
 	at := path.Join(s.Path, "Chart.yaml")
 	defer func() {
 		if r := recover(); r != nil { // Helm and its libraries panic on some invalid charts
@@ -347,7 +344,7 @@ const schemaURL = "file:///values.schema.json"
 // validate checks values against the schemas of a chart and its subcharts. External references fail.
 func validate(c *chart.Chart, values map[string]any) error {
 	if c.Schema != nil {
-		schema, err := jsonschema.UnmarshalJSON(strings.NewReader(string(c.Schema)))
+		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(c.Schema))
 		if err != nil {
 			return fmt.Errorf("values.schema.json of chart %s: %w", c.Name(), err)
 		}
@@ -387,5 +384,5 @@ func asJSON(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+	return jsonschema.UnmarshalJSON(bytes.NewReader(data))
 }

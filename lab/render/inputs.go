@@ -9,8 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-
-	"homelab/lab/appset"
+	"testing/fstest"
 )
 
 // Digest returns a digest of the content of a file or folder, or of its absence.
@@ -57,7 +56,7 @@ func (s Source) Inputs(of func(ref, name string) string) (string, error) {
 	}
 	unknown := s.FS == nil
 	if unknown {
-		s.FS = nothing{}
+		s.FS = fstest.MapFS{}
 	}
 	if s.Path = path.Clean(s.Path); !fs.ValidPath(s.Path) || s.Path != "." && !isFolder(s.FS, s.Path) {
 		all()
@@ -86,10 +85,7 @@ func (s Source) Inputs(of func(ref, name string) string) (string, error) {
 
 // chartInputs calls add for the value files, and reports whether they and the chart's folder are all that is read.
 func (s Source) chartInputs(add func(ref, name string)) bool {
-	o := appset.Helm{}
-	if s.Helm != nil {
-		o = *s.Helm
-	}
+	o := s.options()
 	files, err := s.valueFiles(o)
 	if err != nil || len(o.FileParameters) > 0 {
 		return false
@@ -98,11 +94,7 @@ func (s Source) chartInputs(add func(ref, name string)) bool {
 		if !fs.ValidPath(f.name) {
 			return false
 		}
-		ref := ""
-		if f.ref != "" {
-			ref = f.ref[1:]
-		}
-		add(ref, f.name)
+		add(f.ref, f.name)
 	}
 	return true
 }
@@ -138,11 +130,4 @@ func closed(fsys fs.FS, dir string) bool {
 		return nil
 	})
 	return err == nil
-}
-
-// nothing is an unknown tree.
-type nothing struct{}
-
-func (nothing) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }

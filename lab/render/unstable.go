@@ -1,7 +1,9 @@
 package render
 
 import (
+	"bytes"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,9 +17,9 @@ import (
 var unstable = regexp.MustCompile(`\b(rand[A-Z]\w+|randInt|uuidv4|shuffle|gen[A-Z]\w+|bcrypt|htpasswd|encryptAES|now|ago)\b`)
 
 // Unstable returns where the first field is written that differs if a chart is rendered again, such as a random password, and the functions in that line; no function
-// if nothing differs. docs are what it was rendered to.
-func Unstable(s Source, docs []Document) (at lab.Position, functions []string) {
-	if TypeOf(s.FS, s.Source) != Helm || !Mentions(s, "rand", "uuidv4", "shuffle", "gen", "bcrypt", "htpasswd", "encryptAES", "now", "ago") {
+// if nothing differs. docs are what it was rendered to, of which those that ignored returns true for do not count.
+func Unstable(s Source, docs []Document, ignored func(Document) bool) (at lab.Position, functions []string) {
+	if TypeOf(s.FS, s.Source) != Helm || !s.mayDiffer(docs, ignored) {
 		return at, nil
 	}
 	again, err := Render(s)
@@ -25,7 +27,7 @@ func Unstable(s Source, docs []Document) (at lab.Position, functions []string) {
 		return at, nil
 	}
 	for i, d := range docs {
-		if n := differs(d.Node, again[i].Node); n != nil {
+		if n := differs(d.Node, again[i].Node); n != nil && !ignored(d) {
 			at = lab.Position{File: d.File, Line: n.Line}
 			break
 		}
@@ -43,6 +45,27 @@ func Unstable(s Source, docs []Document) (at lab.Position, functions []string) {
 	}
 	slices.Sort(functions)
 	return at, slices.Compact(functions)
+}
+
+// mayDiffer reports whether a chart has a function whose result differs, outside of templates that make nothing but ignored objects.
+func (s Source) mayDiffer(docs []Document, ignored func(Document) bool) bool {
+	counts := map[string]bool{} // files of objects: whether one is not ignored
+	for _, d := range docs {
+		counts[d.File] = counts[d.File] || !ignored(d)
+	}
+	b, o := one(s.Budget), s.options()
+	may := unstable.MatchString(o.Values) || o.ValuesObject != nil && unstable.Match(o.ValuesObject.Raw)
+	_ = fs.WalkDir(s.FS, path.Clean(s.Path), func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil //nolint:nilerr // Render reports it
+		}
+		if data, err := b.read(s.FS, file); err == nil && bytes.Contains(data, []byte("{{")) && unstable.Match(data) {
+			shared := bytes.Contains(data, []byte("define")) || bytes.Contains(data, []byte("set ")) || !strings.Contains(file, "templates/")
+			may = may || counts[file] || shared
+		}
+		return nil
+	})
+	return may
 }
 
 // differs returns the first node of a that has another value in b.

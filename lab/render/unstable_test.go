@@ -35,7 +35,7 @@ func TestUnstable(t *testing.T) {
 			if tc.line > 0 {
 				want = lab.Position{File: "web/templates/a.yaml", Line: tc.line + 2}
 			}
-			if at, functions := render.Unstable(s, docs); at != want || !slices.Equal(functions, tc.functions) {
+			if at, functions := render.Unstable(s, docs, func(render.Document) bool { return false }); at != want || !slices.Equal(functions, tc.functions) {
 				t.Errorf("%s %q, want %s %q", at, functions, want, tc.functions)
 			}
 		})

@@ -17,13 +17,20 @@ import (
 // valueFile is a file in the repository of an Application, or in one that it refers to.
 type valueFile struct {
 	fsys fs.FS
-	ref  string // "$values", or empty
+	ref  string // name of the source that has it; empty for the Application's own
 	name string
 }
 
-// valueFiles returns the value files in the order in which Helm gets them. Since 3.4, patterns stand for what they match, and a file is taken once: where it is
-// named, or else where a pattern first matches it.
-func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
+// options returns the options of a chart, if there are any.
+func (s Source) options() appset.Helm {
+	if s.Helm == nil {
+		return appset.Helm{}
+	}
+	return *s.Helm
+}
+
+// named returns the value files and patterns as an Application names them.
+func (s Source) named(o appset.Helm) ([]valueFile, error) {
 	list := make([]valueFile, 0, len(o.ValueFiles))
 	for _, name := range o.ValueFiles {
 		fsys, file, err := s.valueFile(name)
@@ -32,14 +39,20 @@ func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
 		}
 		f := valueFile{fsys: fsys, name: file}
 		if ref, _, _ := strings.Cut(name, "/"); s.ref(ref) != nil {
-			f.ref = ref
+			f.ref = ref[1:]
 		}
 		list = append(list, f)
 	}
-	if !s.Minor.Has(4) {
-		return list, nil
+	return list, nil
+}
+
+// valueFiles returns the value files in the order in which Helm gets them. Since 3.4, patterns stand for what they match, and a file is taken once: where it is
+// named, or else where a pattern first matches it.
+func (s Source) valueFiles(o appset.Helm) ([]valueFile, error) {
+	named, err := s.named(o)
+	if err != nil || !s.Minor.Has(4) {
+		return named, err
 	}
-	named := list
 	var taken []valueFile
 	add := func(f valueFile) {
 		if !slices.ContainsFunc(taken, f.same) {
@@ -82,8 +95,8 @@ func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 // underPath returns the cure for a value file that exists below the path of its source, which does not count for $REF, or "".
 func (s Source) underPath(f valueFile) string {
 	for _, of := range s.Sources {
-		if file := path.Join(of.Path, f.name); of.Path != "" && f.ref == "$"+of.Ref && isFile(f.fsys, file) {
-			return "the path of the source with ref " + of.Ref + " does not count: write " + f.ref + "/" + file
+		if file := path.Join(of.Path, f.name); of.Path != "" && of.Ref != "" && f.ref == of.Ref && isFile(f.fsys, file) {
+			return "the path of the source with ref " + of.Ref + " does not count: write $" + of.Ref + "/" + file
 		}
 	}
 	return ""
@@ -100,21 +113,13 @@ func (s Source) Layers() []Layer {
 	if s.Path = path.Clean(s.Path); TypeOf(s.FS, s.Source) != Helm {
 		return nil
 	}
-	o := appset.Helm{}
-	if s.Helm != nil {
-		o = *s.Helm
-	}
-	files, err := s.valueFiles(o)
+	files, err := s.valueFiles(s.options())
 	if err != nil {
 		return nil
 	}
 	layers := []Layer{{File: path.Join(s.Path, "values.yaml")}}
 	for _, f := range files {
-		ref := ""
-		if f.ref != "" {
-			ref = f.ref[1:]
-		}
-		layers = append(layers, Layer{Ref: ref, File: f.name})
+		layers = append(layers, Layer{Ref: f.ref, File: f.name})
 	}
 	return layers
 }
@@ -130,21 +135,20 @@ func (s Source) Entries() []Entry {
 	if s.Helm == nil {
 		return nil
 	}
+	named, err := s.named(*s.Helm)
+	if err != nil {
+		return nil
+	}
 	var list []Entry
-	for _, name := range s.Helm.ValueFiles {
-		files, file, err := s.valueFile(name)
-		if err != nil || files == nil {
-			return nil
-		}
-		e := Entry{Layer: Layer{File: file}}
-		if ref, _, _ := strings.Cut(name, "/"); s.ref(ref) != nil {
-			e.Ref = ref[1:]
-		}
+	for _, f := range named {
+		e := Entry{Layer: Layer{Ref: f.ref, File: f.name}}
 		switch {
-		case isFile(files, file):
-			e.Found = []string{file}
-		case isPattern(file) && s.Minor.Has(4):
-			if e.Found, err = doublestar.Glob(files, file); err != nil {
+		case f.fsys == nil:
+			return nil
+		case isFile(f.fsys, f.name):
+			e.Found = []string{f.name}
+		case isPattern(f.name) && s.Minor.Has(4):
+			if e.Found, err = doublestar.Glob(f.fsys, f.name); err != nil {
 				return nil
 			}
 		}

@@ -128,7 +128,7 @@ func (r *Reader) value(n *yaml.Node, to reflect.Value, f field, path string) {
 
 func (r *Reader) mapping(n *yaml.Node, to reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, path, "a mapping")
+		r.Wrong(n, path, "a mapping")
 		return
 	}
 	fields := map[string]reflect.Value{}
@@ -188,7 +188,7 @@ func (r *Reader) Unknown(key *yaml.Node, known []string) {
 
 func (r *Reader) table(n *yaml.Node, to reflect.Value, f field, path string) {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, path, "a mapping")
+		r.Wrong(n, path, "a mapping")
 		return
 	}
 	out := reflect.MakeMap(to.Type())
@@ -208,7 +208,7 @@ func (r *Reader) table(n *yaml.Node, to reflect.Value, f field, path string) {
 
 func (r *Reader) list(n *yaml.Node, to reflect.Value, f field, path string) {
 	if n.Kind != yaml.SequenceNode {
-		r.wrong(n, path, "a list")
+		r.Wrong(n, path, "a list")
 		return
 	}
 	out := reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content))
@@ -228,7 +228,7 @@ var spanType = reflect.TypeFor[time.Duration]()
 func (r *Reader) scalar(n *yaml.Node, to reflect.Value, f field, path string) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		r.wrong(n, path, wanted(to.Type()))
+		r.Wrong(n, path, wanted(to.Type()))
 	case to.Type() == spanType:
 		r.span(n, to, f, path)
 	case to.Kind() == reflect.String && n.Tag == "!!str":
@@ -241,14 +241,14 @@ func (r *Reader) scalar(n *yaml.Node, to reflect.Value, f field, path string) {
 		most, _ := strconv.Atoi(f.max)
 		switch {
 		case err != nil:
-			r.wrong(n, path, "a whole number")
+			r.Wrong(n, path, "a whole number")
 		case f.max != "" && (v > most || v < 0):
 			r.Fail(n, fmt.Sprintf("%s cannot be %d", path, v), "at most "+f.max)
 		default:
 			to.SetInt(int64(v))
 		}
 	default:
-		r.wrong(n, path, wanted(to.Type()))
+		r.Wrong(n, path, wanted(to.Type()))
 	}
 }
 
@@ -277,7 +277,7 @@ func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
 	}
 	d, err := time.ParseDuration(n.Value)
 	if err != nil {
-		r.wrong(n, path, "a duration such as 30s or 2m")
+		r.Wrong(n, path, "a duration such as 30s or 2m")
 		return
 	}
 	most, _ := time.ParseDuration(f.max)
@@ -300,10 +300,18 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-func (r *Reader) wrong(n *yaml.Node, path, want string) {
+// Wrong adds a problem for a node that is not what is wanted.
+func (r *Reader) Wrong(n *yaml.Node, path, want string) {
 	cure := ""
-	if want == "text" && n.Kind == yaml.ScalarNode {
-		cure = "write it in quotes: " + strconv.Quote(clip(n.Value))
+	if n.Kind == yaml.ScalarNode {
+		switch word := strings.ToLower(n.Value); {
+		case want == "text":
+			cure = "write it in quotes: " + strconv.Quote(clip(n.Value))
+		case want == "true or false" && slices.Contains([]string{"true", "yes", "on"}, word):
+			cure = "write true, without quotes"
+		case want == "true or false" && slices.Contains([]string{"false", "no", "off"}, word):
+			cure = "write false, without quotes"
+		}
 	}
 	if path == "" {
 		path = "the document"

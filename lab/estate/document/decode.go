@@ -3,7 +3,6 @@ package document
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,11 +13,7 @@ import (
 )
 
 // reader decodes a document strictly: unknown keys and wrong types are problems.
-type reader struct {
-	file     string
-	problems lab.Problems
-	at       map[string]lab.Position // positions by path
-}
+type reader struct{ *strict.Reader }
 
 // entry is a valid key of a mapping.
 type entry struct {
@@ -26,12 +21,8 @@ type entry struct {
 	read func(n *yaml.Node, path string)
 }
 
-func (r *reader) fail(n *yaml.Node, message, cure string) {
-	r.failAt(strict.Position(r.file, n), message, cure)
-}
-
 func (r *reader) failAt(p lab.Position, message, cure string) {
-	r.problems = append(r.problems, lab.Problem{Code: finding.InvalidField, Position: p, Message: message, Cure: cure})
+	r.Problems = append(r.Problems, lab.Problem{Code: finding.InvalidField, Position: p, Message: message, Cure: cure})
 }
 
 // mapping reads the known keys of n and reports others. A key without a value counts as missing.
@@ -50,7 +41,7 @@ func (r *reader) mapping(n *yaml.Node, path string, entries ...entry) {
 			r.unknown(key, path, known)
 			continue
 		}
-		r.read(value, join(path, key.Value), entries[at].read)
+		r.read(value, strict.Join(path, key.Value), entries[at].read)
 	}
 }
 
@@ -60,13 +51,13 @@ func (r *reader) each(n *yaml.Node, path string, read func(key string, n *yaml.N
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
-		r.read(n.Content[i+1], join(path, key), func(n *yaml.Node, path string) { read(key, n, path) })
+		r.read(n.Content[i+1], strict.Join(path, key), func(n *yaml.Node, path string) { read(key, n, path) })
 	}
 }
 
 func (r *reader) items(n *yaml.Node, path string, read func(n *yaml.Node, path string)) {
 	if n.Kind != yaml.SequenceNode {
-		r.wrong(n, path, "a list")
+		r.Wrong(n, path, "a list")
 		return
 	}
 	for i, c := range n.Content {
@@ -78,13 +69,13 @@ func (r *reader) read(n *yaml.Node, path string, read func(*yaml.Node, string)) 
 	if strict.IsNull(n) {
 		return
 	}
-	r.at[path] = strict.Position(r.file, n)
+	r.At[path] = strict.Position(r.File, n)
 	read(n, path)
 }
 
 func (r *reader) isMapping(n *yaml.Node, path string) bool {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, path, "a mapping")
+		r.Wrong(n, path, "a mapping")
 		return false
 	}
 	return true
@@ -94,50 +85,27 @@ func (r *reader) unknown(key *yaml.Node, path string, known []string) {
 	cure := "known: " + strings.Join(known, ", ")
 	if best := strict.Closest(key.Value, known); best != "" {
 		cure = fmt.Sprintf("did you mean %q?", best)
-		if _, ok := r.at[join(path, best)]; !ok {
-			r.at[join(path, best)] = strict.Position(r.file, key) // present but misspelled: report it only once
+		if _, ok := r.At[strict.Join(path, best)]; !ok {
+			r.At[strict.Join(path, best)] = strict.Position(r.File, key) // present but misspelled: report it only once
 		}
 	}
-	r.fail(key, fmt.Sprintf("unknown key %q", key.Value), cure)
+	r.Fail(key, fmt.Sprintf("unknown key %q", key.Value), cure)
 }
 
-func (r *reader) wrong(n *yaml.Node, path, want string) {
-	cure := ""
-	if n.Kind == yaml.ScalarNode {
-		switch word := strings.ToLower(n.Value); {
-		case want == "text":
-			cure = "write it in quotes: " + strconv.Quote(n.Value)
-		case want == "true or false" && slices.Contains([]string{"true", "yes", "on"}, word):
-			cure = "write true, without quotes"
-		case want == "true or false" && slices.Contains([]string{"false", "no", "off"}, word):
-			cure = "write false, without quotes"
-		}
-	}
-	if path == "" {
-		path = "the document"
-	}
-	r.fail(n, fmt.Sprintf("%s must be %s, not %s", path, want, strict.KindOf(n)), cure)
-}
-
-func (r *reader) text(to *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-			r.wrong(n, path, "text")
-			return
-		}
-		*to = n.Value
-	}
+// into decodes a value, like the fields of other documents.
+func (r *reader) into(to any) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) { r.Decode(n, to, path) }
 }
 
 // word reads an enum value.
 func (r *reader) word(to *string, words ...string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		before := len(r.problems)
-		r.text(to)(n, path)
-		if len(r.problems) > before || slices.Contains(words, *to) {
+		before := len(r.Problems)
+		r.into(to)(n, path)
+		if len(r.Problems) > before || slices.Contains(words, *to) {
 			return
 		}
-		r.fail(n, fmt.Sprintf("%s cannot be %q", path, *to), strict.Choose(*to, words))
+		r.Fail(n, fmt.Sprintf("%s cannot be %q", path, *to), strict.Choose(*to, words))
 		*to = ""
 	}
 }
@@ -147,54 +115,23 @@ func (r *reader) version(to *string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		v, ok := lab.WantedVersion(n.Value)
 		if n.Kind != yaml.ScalarNode || !ok {
-			r.fail(n, path+" must be a version", "a minor such as 3.5, or an exact one such as 3.5.7")
+			r.Fail(n, path+" must be a version", "a minor such as 3.5, or an exact one such as 3.5.7")
 			return
 		}
 		*to = v
-	}
-}
-
-func (r *reader) number(to *int) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		v, err := strconv.Atoi(n.Value)
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil {
-			r.wrong(n, path, "a whole number")
-			return
-		}
-		*to = v
-	}
-}
-
-func (r *reader) truth(to *bool) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-			r.wrong(n, path, "true or false")
-			return
-		}
-		*to = strings.EqualFold(n.Value, "true")
-	}
-}
-
-func (r *reader) list(to *[]string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		r.items(n, path, func(n *yaml.Node, path string) {
-			var v string
-			r.text(&v)(n, path)
-			*to = append(*to, v)
-		})
 	}
 }
 
 // words reads a list of enum values, each once, in the order of the enum; none if one is wrong.
 func (r *reader) words(to *[]string, words ...string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		named, before := map[string]bool{}, len(r.problems)
+		named, before := map[string]bool{}, len(r.Problems)
 		r.items(n, path, func(n *yaml.Node, path string) {
 			var v string
 			r.word(&v, words...)(n, path)
 			named[v] = true
 		})
-		if len(r.problems) > before {
+		if len(r.Problems) > before {
 			return
 		}
 		*to = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !named[w] })
@@ -206,7 +143,7 @@ func (r *reader) texts(to *map[string]string) func(*yaml.Node, string) {
 		*to = map[string]string{}
 		r.each(n, path, func(key string, n *yaml.Node, path string) {
 			var v string
-			r.text(&v)(n, path)
+			r.into(&v)(n, path)
 			(*to)[key] = v
 		})
 	}
@@ -217,7 +154,7 @@ func (r *reader) truths(to *map[string]bool) func(*yaml.Node, string) {
 		*to = map[string]bool{}
 		r.each(n, path, func(key string, n *yaml.Node, path string) {
 			v := true // an unreadable switch counts as on, so that its dependants are checked too
-			r.truth(&v)(n, path)
+			r.Decode(n, &v, path)
 			(*to)[key] = v
 		})
 	}
@@ -226,7 +163,7 @@ func (r *reader) truths(to *map[string]bool) func(*yaml.Node, string) {
 // need reports missing paths at the mappings that should contain them.
 func (r *reader) need(root *yaml.Node, paths ...string) {
 	for _, p := range paths {
-		if _, ok := r.at[p]; ok {
+		if _, ok := r.At[p]; ok {
 			continue
 		}
 		holder, keys := root, strings.Split(p, ".")
@@ -236,7 +173,7 @@ func (r *reader) need(root *yaml.Node, paths ...string) {
 		if inner := strict.Get(root, steps(keys)...); inner != nil && inner.Line > 0 {
 			holder = inner // the key has no value
 		}
-		r.fail(holder, p+" is missing", "")
+		r.Fail(holder, p+" is missing", "")
 	}
 }
 
@@ -246,11 +183,4 @@ func steps(keys []string) []any {
 		path[i] = k
 	}
 	return path
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

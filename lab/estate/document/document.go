@@ -20,16 +20,16 @@ import (
 
 // document reads the only document of a cluster.yaml or environment.yaml. The caller decodes the spec.
 func (r *reader) document(data []byte, kind string, name *string, spec entry) *yaml.Node {
-	docs, problems := strict.Parse(r.file, data)
-	r.problems = append(r.problems, problems...)
+	docs, problems := strict.Parse(r.File, data)
+	r.Problems = append(r.Problems, problems...)
 	if len(problems) > 0 {
 		return nil
 	}
 	if len(docs) != 1 {
-		at := lab.Position{File: r.file, Line: 1}
+		at := lab.Position{File: r.File, Line: 1}
 		message := "the file is empty"
 		if len(docs) > 1 {
-			at, message = strict.Position(r.file, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
+			at, message = strict.Position(r.File, docs[1]), fmt.Sprintf("%d documents in one file", len(docs))
 		}
 		r.failAt(at, message, "write one "+kind)
 		return nil
@@ -39,21 +39,21 @@ func (r *reader) document(data []byte, kind string, name *string, spec entry) *y
 	r.mapping(root, "",
 		entry{"apiVersion", r.word(&apiVersion, lab.APIVersion)},
 		entry{"kind", r.word(&is, kind)},
-		entry{"metadata", func(n *yaml.Node, at string) { r.mapping(n, at, entry{"name", r.text(name)}) }},
+		entry{"metadata", func(n *yaml.Node, at string) { r.mapping(n, at, entry{"name", r.into(name)}) }},
 		spec,
 	)
 	if root.Kind != yaml.MappingNode {
 		return nil
 	}
 	r.need(root, "apiVersion", "kind", "metadata.name")
-	r.name(*name, path.Base(path.Dir(r.file)))
+	r.name(*name, path.Base(path.Dir(r.File)))
 	return root
 }
 
 // name checks a document's name against its folder, by which it is referred to.
 func (r *reader) name(name, folder string) {
-	at, ok := r.at["metadata.name"]
-	if !ok || name == "" && len(r.problems) > 0 {
+	at, ok := r.At["metadata.name"]
+	if !ok || name == "" && len(r.Problems) > 0 {
 		return
 	}
 	switch {
@@ -81,7 +81,7 @@ func IsForeign(file string, data []byte) bool {
 
 // Cluster decodes a cluster.yaml. dir is the base of relative mounts in spec.kind, or empty if not on disk.
 func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
-	r := &reader{file: file, at: map[string]lab.Position{}}
+	r := &reader{strict.NewReader(file)}
 	c := lab.Cluster{File: file, ControlPlanes: 1}
 	var role, engine, shape string
 	provider := string(lab.ProviderKind)
@@ -89,17 +89,17 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 		r.mapping(n, at,
 			entry{"role", r.word(&role, string(lab.RoleHub), string(lab.RoleSpoke))},
 			entry{"environment", func(n *yaml.Node, at string) {
-				if r.text(&c.Environment)(n, at); n.Value == "" && n.Kind == yaml.ScalarNode {
-					r.fail(n, at+" is empty", "")
+				if r.into(&c.Environment)(n, at); n.Value == "" && n.Kind == yaml.ScalarNode {
+					r.Fail(n, at+" is empty", "")
 				}
 			}},
 			entry{"provider", r.word(&provider, string(lab.ProviderKind), string(lab.ProviderExisting))},
-			entry{"server", r.text(&c.Server)},
+			entry{"server", r.into(&c.Server)},
 			entry{"existing", func(n *yaml.Node, at string) {
 				r.mapping(n, at,
-					entry{"kubeconfig", r.text(&c.Existing.Kubeconfig)},
-					entry{"context", r.text(&c.Existing.Context)},
-					entry{"server", r.text(&c.Existing.Server)},
+					entry{"kubeconfig", r.into(&c.Existing.Kubeconfig)},
+					entry{"context", r.into(&c.Existing.Context)},
+					entry{"server", r.into(&c.Existing.Server)},
 				)
 			}},
 			entry{"cloud", r.cloud(&c.Cloud)},
@@ -111,7 +111,7 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 					entry{"type", r.word(&engine, lab.DefaultEngine.Words()...)},
 					entry{"version", r.version(&c.Engine.Version)},
 					entry{"shape", r.word(&shape, string(lab.ShapeHub), string(lab.ShapeStandalone))},
-					entry{"namespace", r.text(&c.Engine.Namespace)},
+					entry{"namespace", r.into(&c.Engine.Namespace)},
 					entry{"componentsExtra", r.words(&c.Engine.Extra, flux.ImageReflector, flux.ImageAutomation, flux.SourceWatcher)},
 					entry{"values", r.values(&c.Engine.Values)},
 				)
@@ -127,19 +127,19 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 		r.need(root, "spec.role")
 	}
 	c.Role, c.Provider = lab.Role(role), lab.Provider(provider)
-	if at, ok := r.at["spec.engine"]; ok && c.Role == lab.RoleSpoke {
+	if at, ok := r.At["spec.engine"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke has no engine", "spec.engine belongs to the hub")
 	}
-	if at, ok := r.at["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
+	if at, ok := r.At["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")
 	}
-	if at, ok := r.at["spec.namespaces"]; ok && c.Provider == lab.ProviderExisting {
+	if at, ok := r.At["spec.namespaces"]; ok && c.Provider == lab.ProviderExisting {
 		r.failAt(at, "lab creates no namespaces in an existing cluster", "create them there, or in the manifests of an addon")
 	}
-	if at, ok := r.at["spec.kubernetes"]; ok && c.Provider == lab.ProviderExisting {
+	if at, ok := r.At["spec.kubernetes"]; ok && c.Provider == lab.ProviderExisting {
 		r.failAt(at, "the version of an existing cluster is its owner's", "leave it out")
 	}
-	if at, ok := r.at["spec.kubeconfigSecrets"]; ok && c.Role == lab.RoleHub {
+	if at, ok := r.At["spec.kubeconfigSecrets"]; ok && c.Role == lab.RoleHub {
 		r.failAt(at, "the hub's Flux needs no kubeconfig of the hub", "spec.kubeconfigSecrets belongs to a spoke")
 	}
 	if c.Role == lab.RoleHub {
@@ -156,14 +156,14 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	case ns == argo.Namespace:
 		c.Engine.Namespace = ""
 	case ns != "" && (!IsName(ns) || ns == "default" || strings.HasPrefix(ns, "kube-")):
-		r.failAt(r.at["spec.engine.namespace"], fmt.Sprintf("the engine cannot run in namespace %q", ns), "use a dedicated namespace: "+argo.Namespace)
+		r.failAt(r.At["spec.engine.namespace"], fmt.Sprintf("the engine cannot run in namespace %q", ns), "use a dedicated namespace: "+argo.Namespace)
 	}
-	c.Positions = r.at
-	return c, append(r.problems, existing(c)...)
+	c.Positions = r.At
+	return c, append(r.Problems, existing(c)...)
 }
 
 func (r *reader) fluxOnly(field, message string) {
-	if at, ok := r.at[field]; ok {
+	if at, ok := r.At[field]; ok {
 		r.failAt(at, message, "leave it out, or add type: flux")
 	}
 }
@@ -173,13 +173,13 @@ func (r *reader) namespaces(to *[]string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
 		r.items(n, at, func(n *yaml.Node, at string) {
 			var name string
-			before := len(r.problems)
-			switch r.text(&name)(n, at); {
-			case len(r.problems) > before:
+			before := len(r.Problems)
+			switch r.into(&name)(n, at); {
+			case len(r.Problems) > before:
 			case !IsName(name):
-				r.fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, name), "lower-case letters, digits and hyphens, at most 63")
+				r.Fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, name), "lower-case letters, digits and hyphens, at most 63")
 			case slices.Contains(*to, name):
-				r.fail(n, at+" repeats "+name, "leave it out")
+				r.Fail(n, at+" repeats "+name, "leave it out")
 			default:
 				*to = append(*to, name)
 			}
@@ -191,18 +191,18 @@ func (r *reader) namespaces(to *[]string) func(*yaml.Node, string) {
 func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
 		r.items(n, at, func(n *yaml.Node, at string) {
-			r.at[fmt.Sprintf("spec.kubeconfigSecrets[%d]", len(*to))] = strict.Position(r.file, n) // without invalid ones
+			r.At[fmt.Sprintf("spec.kubeconfigSecrets[%d]", len(*to))] = strict.Position(r.File, n) // without invalid ones
 			k := lab.KubeconfigSecret{Key: flux.KubeconfigKey}
-			before := len(r.problems)
-			r.mapping(n, at, entry{"namespace", r.text(&k.Namespace)}, entry{"name", r.text(&k.Name)}, entry{"key", r.text(&k.Key)})
+			before := len(r.Problems)
+			r.mapping(n, at, entry{"namespace", r.into(&k.Namespace)}, entry{"name", r.into(&k.Name)}, entry{"key", r.into(&k.Key)})
 			switch {
-			case len(r.problems) > before:
+			case len(r.Problems) > before:
 			case !IsName(k.Namespace):
-				r.fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, k.Namespace), "{namespace: production, name: cluster-kubeconfig}")
+				r.Fail(n, fmt.Sprintf("%s: %q cannot be a namespace", at, k.Namespace), "{namespace: production, name: cluster-kubeconfig}")
 			case len(validation.IsDNS1123Subdomain(k.Name)) > 0:
-				r.fail(n, fmt.Sprintf("%s: %q cannot be the name of a Secret", at, k.Name), "{namespace: production, name: cluster-kubeconfig}")
+				r.Fail(n, fmt.Sprintf("%s: %q cannot be the name of a Secret", at, k.Name), "{namespace: production, name: cluster-kubeconfig}")
 			case len(validation.IsConfigMapKey(k.Key)) > 0:
-				r.fail(n, fmt.Sprintf("%s: %q cannot be a key of a Secret", at, k.Key), "leave it out: "+flux.KubeconfigKey)
+				r.Fail(n, fmt.Sprintf("%s: %q cannot be a key of a Secret", at, k.Key), "leave it out: "+flux.KubeconfigKey)
 			default:
 				*to = append(*to, k)
 			}
@@ -213,21 +213,21 @@ func (r *reader) kubeconfigSecrets(to *[]lab.KubeconfigSecret) func(*yaml.Node, 
 // extra checks Flux's additional controllers: image automation commits the tags that the image reflector finds.
 func (r *reader) extra(names []string) {
 	if slices.Contains(names, flux.ImageAutomation) && !slices.Contains(names, flux.ImageReflector) {
-		r.failAt(r.at["spec.engine.componentsExtra"], flux.ImageAutomation+" has nothing to commit without "+flux.ImageReflector,
+		r.failAt(r.At["spec.engine.componentsExtra"], flux.ImageAutomation+" has nothing to commit without "+flux.ImageReflector,
 			"componentsExtra: ["+flux.ImageReflector+", "+flux.ImageAutomation+"]")
 	}
 }
 
 // Environment decodes an environment.yaml.
 func Environment(file string, data []byte) (lab.Environment, lab.Problems) {
-	r := &reader{file: file, at: map[string]lab.Position{}}
+	r := &reader{strict.NewReader(file)}
 	e := lab.Environment{File: file}
 	r.document(data, "Environment", &e.Name, entry{"spec", func(n *yaml.Node, at string) {
 		r.mapping(n, at,
 			entry{"order", func(n *yaml.Node, at string) {
-				before := len(r.problems)
-				if r.number(&e.Order)(n, at); len(r.problems) == before && e.Order < 0 {
-					r.fail(n, "spec.order cannot be below 0", "promotion goes upwards, from 1")
+				before := len(r.Problems)
+				if r.into(&e.Order)(n, at); len(r.Problems) == before && e.Order < 0 {
+					r.Fail(n, "spec.order cannot be below 0", "promotion goes upwards, from 1")
 				}
 			}},
 			entry{"cloud", r.cloud(&e.Cloud)},
@@ -235,25 +235,25 @@ func Environment(file string, data []byte) (lab.Environment, lab.Problems) {
 			entry{"metadata", r.texts(&e.Metadata)},
 		)
 	}})
-	e.Positions = r.at
-	return e, r.problems
+	e.Positions = r.At
+	return e, r.Problems
 }
 
 func (r *reader) cloud(c *lab.Cloud) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
 		r.mapping(n, at,
 			entry{"provider", r.word(&c.Provider, "aws", "azure", "gcp", "none")},
-			entry{"seed", r.text(&c.Seed)},
-			entry{"region", r.text(&c.Region)},
-			entry{"accountID", r.text(&c.AccountID)},
-			entry{"vpcID", r.text(&c.VPCID)},
-			entry{"subnets", r.list(&c.Subnets)},
-			entry{"subscriptionID", r.text(&c.SubscriptionID)},
-			entry{"tenantID", r.text(&c.TenantID)},
-			entry{"resourceGroup", r.text(&c.ResourceGroup)},
-			entry{"projectID", r.text(&c.ProjectID)},
-			entry{"projectNumber", r.text(&c.ProjectNumber)},
-			entry{"network", r.text(&c.Network)},
+			entry{"seed", r.into(&c.Seed)},
+			entry{"region", r.into(&c.Region)},
+			entry{"accountID", r.into(&c.AccountID)},
+			entry{"vpcID", r.into(&c.VPCID)},
+			entry{"subnets", r.into(&c.Subnets)},
+			entry{"subscriptionID", r.into(&c.SubscriptionID)},
+			entry{"tenantID", r.into(&c.TenantID)},
+			entry{"resourceGroup", r.into(&c.ResourceGroup)},
+			entry{"projectID", r.into(&c.ProjectID)},
+			entry{"projectNumber", r.into(&c.ProjectNumber)},
+			entry{"network", r.into(&c.Network)},
 		)
 	}
 }
@@ -265,7 +265,7 @@ func (r *reader) values(to *map[string]any) func(*yaml.Node, string) {
 			return
 		}
 		if err := n.Decode(to); err != nil {
-			r.fail(n, at+" cannot be read: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			r.Fail(n, at+" cannot be read: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 		}
 	}
 }

@@ -26,14 +26,14 @@ const kindAPIVersion = "kind.x-k8s.io/v1alpha4"
 // Kind's validation is internal (pkg/internal/apis/config) and has no positions, so it is repeated here.
 func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
-		before := len(r.problems)
+		before := len(r.Problems)
 		r.typed(n, reflect.TypeFor[v1alpha4.Cluster](), at)
-		if len(r.problems) > before {
+		if len(r.Problems) > before {
 			return // no validation after decoding errors
 		}
 		var doc v1alpha4.Cluster
 		if err := n.Decode(&doc); err != nil {
-			r.fail(n, at+": "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			r.Fail(n, at+": "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 			return
 		}
 		k := kindCheck{reader: r, root: n, doc: &doc, dir: dir}
@@ -44,7 +44,7 @@ func (r *reader) kind(c *lab.Cluster, dir string) func(*yaml.Node, string) {
 		// Encode the decoded document, so that comments and the order of keys do not matter.
 		canonical, err := yaml.Marshal(doc)
 		if err != nil {
-			r.fail(n, at+": "+err.Error(), "")
+			r.Fail(n, at+": "+err.Error(), "")
 			return
 		}
 		c.Kind = canonical
@@ -56,7 +56,7 @@ func (r *reader) typed(n *yaml.Node, t reflect.Type, at string) {
 	if strict.IsNull(n) {
 		return
 	}
-	r.at[at] = strict.Position(r.file, n)
+	r.At[at] = strict.Position(r.File, n)
 	switch t.Kind() {
 	case reflect.Pointer:
 		r.typed(n, t.Elem(), at)
@@ -72,15 +72,15 @@ func (r *reader) typed(n *yaml.Node, t reflect.Type, at string) {
 			want = "a whole number"
 		}
 		if n.Kind != yaml.ScalarNode || n.Decode(reflect.New(t).Interface()) != nil {
-			r.wrong(n, at, want)
+			r.Wrong(n, at, want)
 		}
 	}
 }
 
 func (r *reader) typedStruct(n *yaml.Node, t reflect.Type, at string) {
-	before := len(r.problems)
+	before := len(r.Problems)
 	r.mapping(n, at, r.structEntries(t)...)
-	if len(r.problems) > before {
+	if len(r.Problems) > before {
 		return
 	}
 	// Some of Kind's types decode themselves and may reject values: MountPropagation, PortMappingProtocol.
@@ -88,7 +88,7 @@ func (r *reader) typedStruct(n *yaml.Node, t reflect.Type, at string) {
 		UnmarshalYAML(func(any) error) error
 	}); ok {
 		if err := n.Decode(reflect.New(t).Interface()); err != nil {
-			r.fail(n, at+": "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			r.Fail(n, at+": "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (k *kindCheck) fail(message, cure string, path ...any) {
 	for len(path) > 0 && strict.Get(k.root, path...) == nil {
 		path = path[:len(path)-1]
 	}
-	k.reader.fail(strict.Get(k.root, path...), message, cure)
+	k.reader.Fail(strict.Get(k.root, path...), message, cure)
 }
 
 func (k *kindCheck) run() {
