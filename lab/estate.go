@@ -39,6 +39,7 @@ type Generated struct {
 	State  State    // if left out
 	Blocks bool     // if left out, later waves do not start
 	Held   bool     // left out by the estate itself: synced manually, or suspended
+	Noted  bool     // a note of several says why it is left out
 
 	Mounted bool   // it is in a mounted repository, or some of its objects are
 	Doubt   string // if it is not: what it lacks, with which lab, which waits for it, expects it not to converge; empty for nothing

@@ -237,8 +237,6 @@ func functions() template.FuncMap {
 	for _, name := range []string{"env", "expandenv", "getHostByName"} {
 		delete(f, name)
 	}
-	f["print"], f["printf"], f["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln // built-in, wrapped for the limits
-	f["html"], f["js"], f["urlquery"] = template.HTMLEscaper, template.JSEscaper, template.URLQueryEscaper
 	f["normalize"] = normalize
 	f["slugify"] = slugify
 	f["toYaml"] = func(v any) (string, error) {

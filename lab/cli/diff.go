@@ -210,7 +210,7 @@ func (p *program) compareLive(ctx context.Context, ws *workspace.Workspace, o di
 	if err != nil {
 		return res, err
 	}
-	if apps, err = o.choose(apps, est); err != nil {
+	if apps, err = o.choose(applied(apps), est); err != nil {
 		return res, err
 	}
 	l, err := assemble(ws, parts{estate: est})

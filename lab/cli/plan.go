@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 	"homelab/lab/desired"
 	"homelab/lab/dryrun"
 	"homelab/lab/estate"
+	"homelab/lab/finding"
 	"homelab/lab/forge"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -75,6 +77,7 @@ func (p *program) plan(ctx context.Context, ws *workspace.Workspace, revs []stri
 func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspace, from origin) (ui.ConsequenceResult, []desired.App, error) {
 	var states [2]consequence.State
 	var former []lab.Cluster
+	var unjudged lab.Problems
 	addons := map[string]string{}
 	for i, side := range sides {
 		m, err := p.read(ctx, side, from, estate.WithLeft(former))
@@ -90,7 +93,10 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 		if err != nil {
 			return ui.ConsequenceResult{}, nil, err
 		}
-		est, apps := m.Estate, m.Apps
+		est, apps := m.Estate, applied(m.Apps)
+		if n := len(m.Apps) - len(apps); n > 0 && i == 1 {
+			unjudged = lab.Problems{{Code: finding.LeftOut, Position: m.Apps[slices.IndexFunc(m.Apps, foreign)].At, Message: fmt.Sprintf("of ResourceSets, and so not judged, as Flux Operator applies them: %d", n), Cure: "lab diff compares them"}}
+		}
 		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Each: est.Hub().Engine.Everywhere(), Apps: apps}
 		for _, c := range est.Clusters {
 			if !c.Left {
@@ -116,7 +122,7 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 	}
 	effects, problems := consequence.Of(states[0], states[1])
 	res := ui.ConsequenceResult{
-		Lab: sides[1].Name, Engine: string(states[1].Engine), Before: revisions(sides[0]), After: revisions(sides[1]), Problems: ui.RenderProblems(problems), Confident: true,
+		Lab: sides[1].Name, Engine: string(states[1].Engine), Before: revisions(sides[0]), After: revisions(sides[1]), Problems: ui.RenderProblems(append(problems, unjudged...)), Confident: true,
 	}
 	for _, e := range effects {
 		res.Confident = res.Confident && e.Action != consequence.Unknown
@@ -127,6 +133,11 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 	}
 	return res, states[1].Apps, nil
 }
+
+func foreign(a desired.App) bool { return a.Foreign }
+
+// applied returns what the engine applies.
+func applied(apps []desired.App) []desired.App { return slices.DeleteFunc(slices.Clone(apps), foreign) }
 
 // foreseen returns what the engine does once the forge has the working tree, or why that is unknown. With ask, API servers say what they refuse.
 func (p *program) foreseen(ctx context.Context, l *instance, from origin, ask bool) (effects []ui.Consequence, unknown string) {

@@ -67,7 +67,7 @@ func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bo
 	for _, r := range roots {
 		files[r.At.File] = true
 		x := d.expandRoot(r, l)
-		for _, app := range slices.Concat(x.Roots, x.Applications) {
+		for _, app := range slices.Concat(x.Roots, x.Applications, x.Sets) {
 			files[app.At.File] = true
 			for _, o := range app.Objects {
 				files[o.File] = true

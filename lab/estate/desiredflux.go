@@ -42,7 +42,10 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 		return app.Objects, nil
 	}}
 	of.Subject = func() (provenance.Subject, error) {
-		if _, err := of.Render(); err != nil || app.Place == nil {
+		switch _, err := of.Render(); {
+		case app.Set != nil && err == nil:
+			return resourceSet(*app.Set), nil
+		case err != nil || app.Place == nil:
 			return provenance.Subject{}, err
 		}
 		return kustomization(app), nil
@@ -157,7 +160,7 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 		return m.FS
 	})
 	m.at = func(path []string) []lab.Position {
-		i := slices.IndexFunc(app.Objects, func(o render.Document) bool { return o.File == r.At.File && o.Line == r.At.Line })
+		i := slices.IndexFunc(app.Objects, r.Is)
 		if i < 0 {
 			return nil
 		}

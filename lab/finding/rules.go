@@ -274,7 +274,7 @@ func ofFiles() []Rule {
 		},
 		{
 			UnknownOutput, Note, "only the running engine knows what this generates",
-			"Pull request, SCM and plugin generators ask services. No other rule sees their Applications.",
+			"Pull request, SCM and plugin generators ask services, as do input providers of ResourceSets. No other rule sees what they generate.",
 			"None needed.",
 		},
 		{

@@ -32,10 +32,6 @@ func imageController(n *yaml.Node) string {
 	return flux.ImageReflector
 }
 
-func isOperator(n *yaml.Node) bool {
-	return strings.HasPrefix(strict.Text(n, "apiVersion"), "fluxcd.controlplane.io/")
-}
-
 // Encrypted reports whether an object, or a value from a generator's file, is encrypted with SOPS.
 func Encrypted(n *yaml.Node) bool { return strict.Get(n, "sops") != nil || fromFiles(n) }
 
@@ -105,7 +101,7 @@ func omitted(app Application, n *yaml.Node) string {
 	case isImage(n): // a draft enables no image controllers
 		return "of image automation"
 	case isOperator(n):
-		return "of Flux Operator"
+		return ofOperator
 	case undefined >= 0:
 		return app.Undefined[undefined].Why
 	case app.Parent == "" && lacksNamespace(n): // what it contains is available without it
@@ -141,6 +137,11 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 	}
 	add := func(o render.Document, target map[string]string, patch, why string) {
 		patches = append(patches, Patch{Target: target, Patch: patch, Why: why, At: lab.Position{File: o.File, Line: o.Line}})
+	}
+	for _, o := range app.operated {
+		if !isInstance(o.Node) {
+			m.Without = append(m.Without, Omitted{o, ofOperator})
+		}
 	}
 	leave := func(o render.Document, why string) {
 		m.Without = append(m.Without, Omitted{o, why})

@@ -17,6 +17,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/finding"
 	"homelab/lab/flux"
+	"homelab/lab/fluxset/resourceset"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -81,13 +82,16 @@ type Application struct {
 	Unbound     []Undefined // for which it waits
 	Lacks       []Undefined // both, of one that is not from a mounted repository, and so perhaps not known
 
-	invalid string // why it cannot be built, as in Expansion.Problems
-	source  string // key of Expansion.Sources
-	mounted bool   // from a mounted repository
-	patched bool   // has spec.patches
-	decrypt bool   // has spec.decryption
-	engine  bool   // installs Flux
-	fromOCI bool   // World.Artifacts applies to its source
+	Set *resourceset.Set `json:"-"` // that it is; nil for a Kustomization
+
+	operated []render.Document // objects of Flux Operator that lab's patches delete
+	invalid  string            // why it cannot be built, as in Expansion.Problems
+	source   string            // key of Expansion.Sources
+	mounted  bool              // from a mounted repository
+	patched  bool              // has spec.patches
+	decrypt  bool              // has spec.decryption
+	engine   bool              // installs Flux
+	fromOCI  bool              // World.Artifacts applies to its source
 
 	waitsForAll bool     // spec.wait
 	checks      []object // spec.healthChecks, without spec.wait
@@ -102,7 +106,7 @@ func (a Application) Mounted() bool { return a.mounted }
 // RemoteOf returns the remote cluster of a HelmRelease of the application, or "".
 func (a Application) RemoteOf(release render.Document) string {
 	for _, r := range a.Releases {
-		if r.At == (lab.Position{File: release.File, Line: release.Line}) && r.Name == strict.Text(release.Node, "metadata", "name") {
+		if r.Is(release) {
 			return r.Remote
 		}
 	}
@@ -142,6 +146,7 @@ type ReadKey struct {
 type Expansion struct {
 	Roots        []Application
 	Applications []Application
+	Sets         []Application     // ResourceSets of Flux Operator, and the Kustomizations that they lead to: lab's Flux has none of them
 	Sources      map[string]string // "KIND NAMESPACE/NAME" -> URL
 	Problems     lab.Problems
 	Notes        lab.Problems // what Flux does without a word
@@ -163,6 +168,7 @@ func Expand(w World, file string) Expansion {
 		x.leaveOutHomeless()
 		x.leaveOut()
 		if !x.incomplete() || len(data)+len(from.of) == known {
+			x.resourceSets()
 			return x.Expansion
 		}
 	}
@@ -320,7 +326,7 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		p.File = from.place(p.File)
 		x.Notes = append(x.Notes, p)
 	}}
-	objects, unset, err := k.Build()
+	objects, unset, err := app.build(k, from)
 	var invalid *render.Error
 	switch {
 	case err != nil && within:
@@ -340,12 +346,6 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		app.invalid = err.Error()
 		return app
 	}
-	for i := range objects {
-		objects[i].File = from.place(objects[i].File)
-	}
-	for i := range unset {
-		unset[i].At.File = from.place(unset[i].At.File)
-	}
 	app.Objects, app.Unset, app.Built, app.Place = objects, unset, k, from.place
 	literal := ""
 	if k.Variables == nil && strict.Get(doc.Node, "spec", "postBuild") != nil {
@@ -362,9 +362,15 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 		x.applied(app)
 		return app
 	}
-	x.sources(objects)
+	x.leads(app, literal, depth)
+	return app
+}
+
+// leads follows what an application applies.
+func (x *expander) leads(app *Application, literal string, depth int) {
+	x.sources(app.Objects)
 	x.applied(app)
-	for _, o := range objects {
+	for _, o := range app.Objects {
 		x.bridged(app.Name, app.Cluster, o)
 		switch {
 		case ignored(o.Node):
@@ -392,7 +398,6 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 			}
 		}
 	}
-	return app
 }
 
 func lineOf(n *yaml.Node) int {

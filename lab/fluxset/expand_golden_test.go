@@ -87,6 +87,9 @@ func described(t *testing.T, x Expansion) string {
 		return out
 	}
 	all["roots"], all["applications"] = list(x.Roots), list(x.Applications)
+	if len(x.Sets) > 0 {
+		all["sets"], all["notes"] = list(x.Sets), x.Notes
+	}
 	for _, root := range x.Roots {
 		m := x.Adapt(root)
 		var without []string

@@ -204,7 +204,7 @@ func (x *expander) applied(app *Application) {
 		case isImage(o.Node) && !slices.Contains(x.Extra, imageController(o.Node)), IsGenerator(o.Node) && !slices.Contains(x.Extra, flux.SourceWatcher):
 			app.stall(of + " needs a component of Flux that is not installed: spec.engine.componentsExtra of the hub")
 		case isOperator(o.Node):
-			app.stall(of + " is of Flux Operator, which lab does not install")
+			app.stall(of + " is " + operated)
 		case served(o.Node) != "":
 			x.reject(app, o, fmt.Sprintf("%s is of %s, which Flux no longer serves", of, strict.Text(o.Node, "apiVersion")), "write "+served(o.Node))
 		case ignored(o.Node):

@@ -54,6 +54,11 @@ type Release struct {
 	dependsOn     []object
 }
 
+// Is reports whether an object is the HelmRelease. A ResourceSet makes several at a position.
+func (r Release) Is(o render.Document) bool {
+	return r.At == (lab.Position{File: o.File, Line: o.Line}) && r.Namespace+"/"+r.Name == key(o.Node)
+}
+
 // release describes a HelmRelease.
 func (x *expander) release(o render.Document) Release {
 	namespace := strict.Text(o.Node, "metadata", "namespace")

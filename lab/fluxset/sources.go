@@ -220,7 +220,11 @@ func (x *expander) assign(app *Application) {
 	for _, k := range app.Kubeconfigs {
 		secrets = append(secrets, k.Name)
 	}
-	app.Cluster, app.As = x.Scope.Application(app.Namespace, app.Name, secrets...)
+	name := app.Name
+	if app.Set != nil {
+		name = "resourceset-" + name // a Kustomization may have that of the set
+	}
+	app.Cluster, app.As = x.Scope.Application(app.Namespace, name, secrets...)
 }
 
 // leaveOutRemote leaves out objects for a remote cluster whose kubeconfig Secret is missing, or which is reached with a cloud's identity.

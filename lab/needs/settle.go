@@ -91,7 +91,7 @@ func (c *causes) add(of cause, name string) {
 func note(e *lab.Estate, noted map[string]string) {
 	list := causes{names: map[cause][]string{}}
 	for _, a := range e.Applications {
-		if why, consequence := verdict(a); why != noted[a.Name] {
+		if why, consequence := verdict(a); why != noted[a.Name] && !a.Noted {
 			list.add(cause{a.At, why, consequence}, a.Name)
 		}
 	}

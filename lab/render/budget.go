@@ -67,6 +67,14 @@ var (
 	errAll     = over("the estate has more to render than %d times the limit of one folder", total)
 )
 
+// Step spends steps of all renderings; b may be nil.
+func (b *Budget) Step(n int) error {
+	if b == nil {
+		return nil
+	}
+	return b.step(n)
+}
+
 // step spends steps.
 func (b *Budget) step(n int) error {
 	if b.steps = spend(b.steps, n); b.steps < 0 {

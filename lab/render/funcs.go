@@ -53,12 +53,6 @@ func (e *engine) functions(root *template.Template) template.FuncMap {
 		"fromJsonArray": func(s string) []any { return decodedList(s, json.Unmarshal) },
 		"getHostByName": func(string) string { return "" },
 		"lookup":        func(string, string, string, string) map[string]any { return map[string]any{} },
-		"print":         fmt.Sprint, // built-in, wrapped for the limits
-		"printf":        fmt.Sprintf,
-		"println":       fmt.Sprintln,
-		"html":          template.HTMLEscaper,
-		"js":            template.JSEscaper,
-		"urlquery":      template.URLQueryEscaper,
 		"fail":          func(message string) (string, error) { return "", errors.New(message) },
 		"required": func(message string, v any) (any, error) {
 			if s, ok := v.(string); v == nil || ok && s == "" {

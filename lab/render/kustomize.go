@@ -187,13 +187,13 @@ func (s Source) built(r *repository, file string, res *resource.Resource, source
 		}
 	}
 	if best != nil {
-		place(docs[0].Node, best)
+		Place(docs[0].Node, best)
 	}
 	return docs[0], len(text), nil
 }
 
-// place sets a node's lines to those of its source; nodes not in the source get their parent's.
-func place(n, from *yaml.Node) {
+// Place sets a node's lines to those of its source; nodes not in the source get their parent's.
+func Place(n, from *yaml.Node) {
 	n.Line, n.Column = from.Line, from.Column
 	if n.Kind != from.Kind || n.Value != from.Value {
 		n.Column = 0 // differs in the source
@@ -210,7 +210,7 @@ func place(n, from *yaml.Node) {
 		case n.Kind == yaml.SequenceNode && from.Kind == yaml.SequenceNode && i < len(from.Content):
 			origin = from.Content[i]
 		}
-		place(c, origin)
+		Place(c, origin)
 	}
 }
 

@@ -58,7 +58,7 @@ func PostRender(docs []Document, kustomize map[string]any, all *Budget) ([]Docum
 		if at < 0 || d.File != output {
 			at = 0
 		}
-		place(d.Node, docs[at].Node)
+		Place(d.Node, docs[at].Node)
 		changed[i].File = docs[at].File
 	}
 	return changed, nil

@@ -57,7 +57,7 @@ func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error)
 	if len(problems) > 0 || len(docs) != 1 {
 		return nil, failed(doc.File, fmt.Errorf("%s is not a manifest after substitution: %s", strict.Title(doc.Node), problems.Error()))
 	}
-	place(docs[0], doc.Node)
+	Place(docs[0], doc.Node)
 	doc.Node = docs[0]
 	return missing, nil
 }

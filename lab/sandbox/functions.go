@@ -1,8 +1,10 @@
 package sandbox
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
+	"text/template"
 )
 
 // MaxValue limits the bytes and values of a function's result.
@@ -10,6 +12,11 @@ const MaxValue = 4 << 20
 
 // maxTotal limits the total of all results, garbage included.
 const maxTotal = 2 << 30
+
+// builtin are functions of text/template that make something of their arguments.
+var builtin = template.FuncMap{
+	"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln, "html": template.HTMLEscaper, "js": template.JSEscaper, "urlquery": template.URLQueryEscaper,
+}
 
 // bounded limits a function's result to MaxValue, before it is computed if possible.
 func (s *Sandbox) bounded(name string, f any) any {

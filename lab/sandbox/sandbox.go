@@ -51,8 +51,10 @@ func (s *Sandbox) Reset() {
 // Functions returns functions with limits, and those that guarded templates call.
 func (s *Sandbox) Functions(funcs template.FuncMap) template.FuncMap {
 	all := template.FuncMap{}
-	for name, f := range funcs {
-		all[name] = s.bounded(name, f)
+	for _, list := range []template.FuncMap{builtin, funcs} {
+		for name, f := range list {
+			all[name] = s.bounded(name, f)
+		}
 	}
 	all["__step"] = func(n int) (string, error) { return "", s.evaluate(n) }
 	all["__enter"] = func(n int) (string, error) {

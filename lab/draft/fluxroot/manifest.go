@@ -18,7 +18,7 @@ import (
 const sourceVersion, kustomizeVersion = "source.toolkit.fluxcd.io/v1", "kustomize.toolkit.fluxcd.io/v1"
 
 // withoutFlux deletes objects that install Flux.
-var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), {Target: map[string]string{"group": "fluxcd.controlplane.io"}, Patch: fluxset.Deleted}}
+var withoutFlux = []fluxset.Patch{fluxset.WithoutFlux(), fluxset.WithoutOperator()}
 
 // Manifest returns the root of a cluster: the estate's folder of the cluster, under a name, then the root's with its Kustomization's spec, after another Kustomization
 // unless that is empty.
