@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
-	"homelab/lab/diagnose/redact"
+	"homelab/lab/redact"
 	"homelab/lab/docker"
 	"homelab/lab/engine"
 )

@@ -42,7 +42,9 @@ func TestAlways(t *testing.T) {
 // stray is an engine that no longer follows the forge.
 type stray struct{ *scenariotest.Engine }
 
-func (stray) Follow(context.Context, string, []string) error { return errors.New("no sync since") }
+func (stray) Follow(context.Context, string, []string, func()) error {
+	return errors.New("no sync since")
+}
 
 func TestStrayEngine(t *testing.T) {
 	stage(t, "  steps:\n    - {title: four, commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}}\n", nil, func(b *bench) {
