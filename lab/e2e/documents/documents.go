@@ -21,6 +21,7 @@ var Elsewhere = map[string]string{
 	"lab fill domain=example.com port=80":    "lab/cli: fill.txtar",
 	"lab fill --file values.yaml":            "lab/cli: fill.txtar",
 	"lab scenario new my-drift --from drift": "lab/cli: scenario-import.txtar",
+	"lab scenario record my-morning --for 10m": "TestDefaultEstate/scenario_with_every_verb",
 	"lab scenario import tests/quota/chainsaw-test.yaml --cluster dev": "lab/cli: scenario-import.txtar",
 	"lab addon enable podinfo --cluster dev":                           "lab/cli: addon.txtar",
 	"lab addon disable podinfo --env dev":                              "lab/cli: addon.txtar",

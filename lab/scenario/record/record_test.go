@@ -208,7 +208,7 @@ func TestTenActions(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ file, old, new, unmet string }{
 		"drift is not reverted": {"addons/podinfo/applicationset.yaml", "selfHeal: true", "selfHeal: false", "deployment podinfo in prod"},
-		"nothing is removed":    {"addons/podinfo/applicationset.yaml", "[resources-finalizer.argocd.argoproj.io]", "[]", "deployment podinfo in dev"},
+		"nothing is deployed":   {"addons/podinfo/applicationset.yaml", `values: ["true"]}`, "values: [\"true\"]}\n                  - {key: ring, operator: Exists}", "deployment podinfo in prod"},
 	} {
 		r := replay(t, files, func(fsys fstest.MapFS) {
 			data := string(fsys[c.file].Data)

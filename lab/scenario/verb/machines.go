@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"homelab/lab/scenario"
 )
 
 var errNoMachines = errors.New("the nodes of this lab's clusters cannot be reached")
+
+// repairTimeout is how long nodes may take to be connected, and restarted if their addresses have changed.
+const repairTimeout = 2 * time.Minute
 
 // reboot restarts nodes.
 type reboot struct {
@@ -26,7 +30,7 @@ func (r *reboot) Do(ctx context.Context, c *scenario.Call) error {
 	if c.Machines == nil {
 		return errNoMachines
 	}
-	c.Undo("nodes of "+r.Cluster, func(ctx context.Context) error { return c.Machines.Repair(ctx, r.Cluster) })
+	c.UndoWithin("nodes of "+r.Cluster, repairTimeout, func(ctx context.Context) error { return c.Machines.Repair(ctx, r.Cluster) })
 	if err := c.Machines.Reboot(ctx, r.Cluster, r.Node); err != nil {
 		return err
 	}
@@ -52,7 +56,7 @@ func (p *partition) Do(ctx context.Context, c *scenario.Call) error {
 	if c.Machines == nil {
 		return errNoMachines
 	}
-	c.Undo("network of "+p.Cluster, func(ctx context.Context) error { return c.Machines.Repair(ctx, p.Cluster) })
+	c.UndoWithin("network of "+p.Cluster, repairTimeout, func(ctx context.Context) error { return c.Machines.Repair(ctx, p.Cluster) })
 	if err := c.Machines.Partition(ctx, p.Cluster); err != nil {
 		return err
 	}
