@@ -304,27 +304,6 @@ func (p *playing) back(ctx context.Context) (context.Context, func()) {
 	return back, func() { cancel(nil) }
 }
 
-// firstOf returns the first of joined errors, the likely cause of the others.
-func firstOf(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
-		return firstOf(joined.Unwrap()[0])
-	}
-	return err
-}
-
-func (p *playing) verdict(err error) Verdict {
-	var unmet *Unmet
-	switch {
-	case errors.As(err, &unmet):
-		return Failed
-	case errors.Is(err, errTimeUp), errors.Is(err, context.DeadlineExceeded):
-		return TimedOut
-	case errors.Is(err, context.Canceled):
-		return Interrupted
-	}
-	return Broken
-}
-
 func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	r := StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Always: always}
 	if p.player.Pause != nil && !p.first && !always {
@@ -405,12 +384,4 @@ func (p *playing) onStep(r StepResult) {
 func (p *playing) measure(since string, at time.Time) {
 	from := p.started[since]
 	p.result.Measures = append(p.result.Measures, Measure{Name: p.current, From: from.title, Took: at.Sub(from.time)})
-}
-
-// explain adds the expected and last seen state if the story timed out before the expectation did.
-func (p *playing) explain(err error, out Outcome) error {
-	if errors.Is(err, errTimeUp) {
-		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, Span(p.scenario.Timeout), out.Expected, out.Seen)
-	}
-	return err
 }

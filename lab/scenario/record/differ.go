@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"homelab/lab/argo"
 	"homelab/lab/fieldpath"
 )
 
@@ -117,5 +118,5 @@ func content(o map[string]any) map[string]any {
 // bookkeeping reports whether an annotation is a tool's own.
 func bookkeeping(name string) bool {
 	return slices.Contains([]string{"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision", "control-plane.alpha.kubernetes.io/leader"}, name) ||
-		strings.HasPrefix(name, "reconcile.fluxcd.io/") || strings.HasPrefix(name, "argocd.argoproj.io/refresh")
+		strings.HasPrefix(name, "reconcile.fluxcd.io/") || name == argo.Prefix+"refresh"
 }
