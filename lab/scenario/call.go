@@ -33,7 +33,9 @@ func (c *Call) Did(format string, args ...any) { c.did = fmt.Sprintf(format, arg
 
 // Undo registers the inverse of a change. It is called before the change, which may be interrupted, so do must tolerate
 // that the change did not happen.
-func (c *Call) Undo(title string, do func(context.Context) error) { c.UndoWithin(title, undoEachTimeout, do) }
+func (c *Call) Undo(title string, do func(context.Context) error) {
+	c.UndoWithin(title, undoEachTimeout, do)
+}
 
 // UndoWithin is like Undo for an inverse that takes longer than others.
 func (c *Call) UndoWithin(title string, within time.Duration, do func(context.Context) error) {

@@ -111,7 +111,7 @@ func managedBy(o *unstructured.Unstructured, manager string) *unstructured.Unstr
 	o = o.DeepCopy()
 	list := slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
 	now := metav1.Now()
-	fields := &metav1.FieldsV1{Raw: []byte(strconv.Quote(strconv.FormatInt(now.UnixNano(), 10)))}
+	fields := metav1.NewFieldsV1(strconv.Quote(strconv.FormatInt(now.UnixNano(), 10)))
 	o.SetManagedFields(append(list, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: fields}))
 	return o
 }
