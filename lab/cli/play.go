@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"homelab/lab"
@@ -42,7 +43,15 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 	if o.player.World, err = p.world(ctx, ws, o, l); err != nil {
 		return err
 	}
+	if o.jobs > 1 {
+		if err := scenario.Beside(list, o.player.World); err != nil {
+			return err
+		}
+	}
+	var one sync.Mutex // brings images
 	o.player.Images = func(ctx context.Context, cluster string, images []string) error {
+		one.Lock()
+		defer one.Unlock()
 		s, err := openSupply(ctx, o.origin)
 		if err != nil {
 			return err
@@ -59,7 +68,7 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 			return enter(ctx, fmt.Sprintf("enter: %d %s", s.Number, s.Title))
 		}
 	}
-	return p.playAll(ctx, ws.Name, list, series.Options{Player: o.player, Pages: o.pages, JUnit: o.junit})
+	return p.playAll(ctx, ws.Name, list, series.Options{Player: o.player, Jobs: o.jobs, Pages: o.pages, JUnit: o.junit})
 }
 
 // playAll plays scenarios. The result is shown even if its files cannot be written.
@@ -166,6 +175,9 @@ func scenarioRun(labName string, played series.Outcome) ui.ScenarioRun {
 			}
 			if u := step.Unmet; u != nil {
 				line.Expected, line.LastSeen, line.Unchanged, line.Notes = u.Expected, u.LastSeen, ui.Seconds(u.Unchanged), u.Notes
+			}
+			for _, e := range step.Evidence {
+				line.Evidence = append(line.Evidence, ui.ScenarioEvidence{Cluster: e.Cluster, Namespace: e.Namespace, Source: e.Source, Lines: e.Lines})
 			}
 			one.Steps = append(one.Steps, line)
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -63,6 +62,7 @@ func (p *program) scenarioCommand() *cli.Command {
 				}),
 			},
 			p.scenarioImportCommand(),
+			p.scenarioRecordCommand(),
 		},
 	}
 }
@@ -126,11 +126,8 @@ func (p *program) scenarioImport(ws *workspace.Workspace, file string, o chainsa
 
 // writeScenario writes the files of a new scenario, which must be valid.
 func (p *program) writeScenario(ws *workspace.Workspace, name string, files map[string][]byte, notes lab.Problems) error {
-	if ws.Estate.Dir == "" {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "no_estate", Message: "the built-in estate is read-only", Cure: "lab init DIR writes it out"}
-	}
-	if !scenario.IsName(name) {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be the name of a scenario", name), Cure: "lower-case letters, digits and hyphens"}
+	if err := p.mayWrite(ws, name); err != nil {
+		return err
 	}
 	root, err := os.OpenRoot(ws.Estate.Dir)
 	if err != nil {
@@ -138,9 +135,6 @@ func (p *program) writeScenario(ws *workspace.Workspace, name string, files map[
 	}
 	defer root.Close()
 	dir := filepath.Join(lab.ScenariosDir, name)
-	if _, err := root.Lstat(dir); err == nil {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: "exists", Message: dir + " exists", Cure: "name the scenario differently"}
-	}
 	res := ui.ScenarioImport{Name: name, Notes: ui.RenderProblems(notes)}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		at := filepath.Join(dir, filepath.FromSlash(file))
@@ -167,17 +161,18 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "all", Usage: "play every scenario of the estate"},
 			&cli.BoolFlag{Name: "pause", Usage: "wait for enter before each step, as on stage"},
+			&cli.IntFlag{Name: "jobs", Usage: "play up to `N` scenarios side by side: those that have no common subjects, and change neither Git nor a whole cluster", Value: 1},
 			&cli.IntFlag{Name: "step", Usage: "play only step `N`"},
 			&cli.IntFlag{Name: "from", Usage: "play from step `N` on"},
 			&cli.BoolFlag{Name: "fresh", Usage: "play on a temporary lab with just the clusters that the scenarios require"},
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML, for CI"},
 			&cli.StringFlag{Name: "report", Usage: "write the timelines to `DIR` (default: the lab's state folder; with --fresh lab's cache)"},
-			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge, with --fresh and after a switch of the engine", Value: 5 * time.Minute},
+			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` in which something must move until the applications have converged, with --fresh and after a switch of the engine", Value: 5 * time.Minute},
 		},
 		Action: p.labAction(p.open, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			o := playOptions{
 				names: c.Args().Slice(), all: c.Bool("all"), fresh: c.Bool("fresh"), pause: c.Bool("pause"), pages: c.String("report"), junit: c.String("junit"),
-				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"), timeout: c.Duration("timeout"),
+				origin: originOf(c), player: scenario.Player{Only: c.Int("step"), From: c.Int("from")}, oneStep: c.IsSet("step"), fromStep: c.IsSet("from"), timeout: c.Duration("timeout"), jobs: c.Int("jobs"),
 			}
 			list, err := o.stories(ws)
 			if err != nil {
@@ -203,6 +198,7 @@ type playOptions struct {
 	pages, junit      string
 	origin            origin
 	timeout           time.Duration // of up, for the applications to converge
+	jobs              int           // stories side by side
 }
 
 // stories returns the scenarios to play, after checking that all of them are playable.
@@ -245,6 +241,10 @@ func (o *playOptions) check(names []string) error {
 		return usage("both --step and --from", "one of them")
 	case o.oneStep && o.player.Only < 1 || o.fromStep && o.player.From < 1:
 		return usage("steps count from 1", "lab scenario show "+lab.Quote(names[0]))
+	case o.jobs < 1:
+		return usage("--jobs is at least 1", "1 plays them in turn")
+	case o.pause && o.jobs > 1:
+		return usage("both --pause and --jobs", "one of them")
 	case o.pause && !term.IsTerminal(int(os.Stdin.Fd())):
 		return usage("--pause waits for enter, but standard input is no terminal", "leave it out")
 	}

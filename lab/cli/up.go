@@ -42,7 +42,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "lose-data", Usage: "let the engine delete namespaces, volumes and definitions that leave the estate, with their contents"},
 			&cli.BoolFlag{Name: "trust", Usage: "trust the estate with all access outside of the lab that it needs, without asking"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
-			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` for the applications to converge", Value: 5 * time.Minute},
+			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` in which something must move until the applications have converged; five times that is the limit", Value: 5 * time.Minute},
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
-	"homelab/lab/diagnose/redact"
 	"homelab/lab/docker"
 	"homelab/lab/engine"
+	"homelab/lab/redact"
 )
 
 // limit bounds the whole collection.

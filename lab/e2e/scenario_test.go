@@ -284,6 +284,8 @@ func everyVerb(t *testing.T, l *testLab) {
 	}
 	l.remove("scenarios/every-verb")
 	l.chainsaw(t)
+	l.beside(t)
+	l.recorded(t)
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
 		t.Errorf("lab up after the scenario changed %v", up.Changed)

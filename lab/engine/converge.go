@@ -36,6 +36,28 @@ func (p Pending) String() string {
 	return fmt.Sprintf("%s: %s", p.Application, p.Reason)
 }
 
+// Moves notices what moves during a wait. What goes around in circles, such as a release that fails and is retried, does not move.
+type Moves struct {
+	seen map[Pending]bool
+	left int // fewest so far
+}
+
+// Look calls want.Moved if an application is in a state in which it was not before, or if fewer are pending than ever.
+func (m *Moves) Look(want Want, pending []Pending) {
+	if m.seen == nil {
+		m.seen, m.left = map[Pending]bool{}, len(pending)
+	}
+	moved := len(pending) < m.left
+	m.left = min(m.left, len(pending))
+	for _, p := range pending {
+		moved = moved || !m.seen[p]
+		m.seen[p] = true
+	}
+	if moved && want.Moved != nil {
+		want.Moved()
+	}
+}
+
 // Doubted returns a pending application with what it lacks, as far as the estate's files show, before the engine's reason.
 func (w Want) Doubted(p Pending) Pending {
 	if doubt := w.Doubts[p.Application]; doubt != "" {

@@ -6,6 +6,32 @@ import (
 	"homelab/lab/engine"
 )
 
+// An application in a new state moves, and one that goes around in circles does not.
+func TestMoves(t *testing.T) {
+	count := 0
+	want := engine.Want{Moved: func() { count++ }}
+	installing, failed := engine.Pending{Application: "web", Health: "Progressing"}, engine.Pending{Application: "web", Health: "Degraded", Reason: "install failed"}
+	var m engine.Moves
+	for i, c := range []struct {
+		pending []engine.Pending
+		moves   int
+	}{
+		{[]engine.Pending{installing, {Application: "api"}}, 1},
+		{[]engine.Pending{installing, {Application: "api"}}, 1},
+		{[]engine.Pending{failed, {Application: "api"}}, 2},
+		{[]engine.Pending{installing, {Application: "api"}}, 2},
+		{[]engine.Pending{failed, {Application: "api"}}, 2},
+		{[]engine.Pending{failed}, 3},
+		{[]engine.Pending{failed, {Application: "api"}}, 3},
+		{nil, 4},
+	} {
+		if m.Look(want, c.pending); count != c.moves {
+			t.Errorf("look %d: %d moves, want %d", i, count, c.moves)
+		}
+	}
+	m.Look(engine.Want{}, []engine.Pending{{Application: "new"}}) // nobody listens
+}
+
 func TestDoubted(t *testing.T) {
 	want := engine.Want{Doubts: map[string]string{"web": "nothing in Git creates Secret web/key on dev"}}
 	for p, reason := range map[engine.Pending]string{

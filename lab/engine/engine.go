@@ -101,6 +101,8 @@ type Want struct {
 	// Changed means that this run changed something the engine acts on. If set, the engine is refreshed first, as its status may be older than the change;
 	// otherwise a converged status is accepted immediately.
 	Changed bool
+	// Moved is called when something that is waited for is in a state in which it was not before. It may be nil.
+	Moved func()
 }
 
 // Head is the head of a repository's default branch.

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/scenariotest"
 )
@@ -42,7 +44,9 @@ func TestAlways(t *testing.T) {
 // stray is an engine that no longer follows the forge.
 type stray struct{ *scenariotest.Engine }
 
-func (stray) Follow(context.Context, string, []string) error { return errors.New("no sync since") }
+func (stray) Follow(context.Context, string, []string, func()) error {
+	return errors.New("no sync since")
+}
 
 func TestStrayEngine(t *testing.T) {
 	stage(t, "  steps:\n    - {title: four, commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}}\n", nil, func(b *bench) {
@@ -52,6 +56,36 @@ func TestStrayEngine(t *testing.T) {
 			t.Errorf("%s\nleft: %q", story(r), r.Left)
 		}
 	})
+}
+
+// slow is an engine that takes minutes to follow, and moves or stands still meanwhile.
+type slow struct {
+	*scenariotest.Engine
+	moves bool
+}
+
+func (s slow) Follow(ctx context.Context, commit string, but []string, moved func()) error {
+	for range 7 {
+		if err := lab.Sleep(ctx, time.Minute); err != nil {
+			return errors.New("1 of 11 applications is not healthy")
+		}
+		if s.moves {
+			moved()
+		}
+	}
+	return s.Engine.Follow(ctx, commit, but, moved)
+}
+
+// An engine that moves is waited for, and one that stands still is not.
+func TestSlowEngine(t *testing.T) {
+	for moves, left := range map[bool][]string{true: nil, false: {"the engine does not follow: nothing moved for 2m 0s: 1 of 11 applications is not healthy"}} {
+		stage(t, "  steps:\n    - {title: four, commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}}\n", nil, func(b *bench) {
+			b.player.World.Engine = slow{b.Engine, moves}
+			if r := b.play(); !slices.Equal(r.Left, left) {
+				t.Errorf("moves %t: %s\nleft: %q", moves, story(r), r.Left)
+			}
+		})
+	}
 }
 
 // A cluster that is required only for an addon must answer, too.

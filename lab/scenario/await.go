@@ -17,10 +17,12 @@ type Judgement struct {
 
 // Wish is a condition to wait for.
 type Wish struct {
-	Judge func(View) Judgement
-	From  Cursor
-	By    time.Time     // deadline
-	Stays time.Duration // how long it must hold
+	Judge    func(View) Judgement
+	From     Cursor
+	By       time.Time                 // deadline
+	Stays    time.Duration             // how long it must hold
+	Patience time.Duration             // how long nothing that concerns it may move; 0 for any time
+	Concerns func(Subject, State) bool // with Patience
 }
 
 // Outcome is the result of a wait.
@@ -30,6 +32,7 @@ type Outcome struct {
 	At     time.Time // when it became true
 	Cursor Cursor    // when it was met, or the end of Stays
 	Since  time.Time // when Seen last changed
+	Still  bool      // it ended because nothing moved
 }
 
 // await searches the log from w.From on, then waits for new observations until w.By. It only returns errors of ctx.
@@ -45,13 +48,13 @@ func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 	r.mu.Unlock()
 	events := map[Subject][]map[string]any{}
 
-	a := attempt{wish: w}
+	a := attempt{wish: w, pace: newPace(w, v)}
 	a.look(v, next, w.From.at)
 	for {
 		r.mu.Lock()
 		for {
 			if a.done && a.met && unknown && next < past && r.holdsLocked(w, v, next, past) {
-				a = attempt{wish: w, over: true}
+				a = attempt{wish: w, pace: a.pace, over: true}
 			}
 			if a.done || next-r.first >= len(r.log) {
 				break
@@ -61,6 +64,7 @@ func (r *Recorder) await(ctx context.Context, w Wish) (Outcome, error) {
 				continue
 			}
 			next++
+			a.pace.see(w, o)
 			if o.subject.isEvents() { // events since w.From
 				events[o.subject] = append(events[o.subject], o.state.Events...)
 				o.state.Events = events[o.subject]
@@ -106,6 +110,7 @@ func (r *Recorder) holdsLocked(w Wish, v View, next, past int) bool {
 
 type attempt struct {
 	wish    Wish
+	pace    *pace
 	outcome Outcome
 	met     bool
 	done    bool
@@ -142,12 +147,17 @@ func (a *attempt) elapsed(now time.Time, at int) {
 		a.done, a.outcome.Cursor = true, Cursor{at, a.outcome.At.Add(a.wish.Stays)}
 	case !a.met && !now.Before(a.wish.By):
 		a.done = true
+	case !a.met && a.wish.Patience > 0 && now.Sub(a.pace.moved) >= a.wish.Patience:
+		a.done, a.outcome.Still = true, true
 	}
 }
 
 func (a *attempt) until() time.Duration {
 	if a.met {
 		return time.Until(a.outcome.At.Add(a.wish.Stays))
+	}
+	if end := a.pace.moved.Add(a.wish.Patience); a.wish.Patience > 0 && end.Before(a.wish.By) {
+		return time.Until(end)
 	}
 	return time.Until(a.wish.By)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,11 +19,13 @@ type Call struct {
 	Vars     map[string]any
 	Memory   map[string]any // state that verbs share between the steps of a story
 
-	playing *playing
-	began   time.Time // start of the step
-	from    Cursor    // start of the expectation's search
-	did     string
-	next    *Cursor // From of the next expectation
+	playing  *playing
+	subjects []Subject // of the action
+	began    time.Time // start of the step
+	from     Cursor    // start of the expectation's search
+	did      string
+	undos    int     // before the step
+	next     *Cursor // From of the next expectation
 }
 
 // Did sets the report's one-line summary of the step.
@@ -31,8 +34,23 @@ func (c *Call) Did(format string, args ...any) { c.did = fmt.Sprintf(format, arg
 // Undo registers the inverse of a change. It is called before the change, which may be interrupted, so do must tolerate
 // that the change did not happen.
 func (c *Call) Undo(title string, do func(context.Context) error) {
-	c.playing.undos = append(c.playing.undos, undo{title, undoEachTimeout, do})
+	c.UndoWithin(title, undoEachTimeout, do)
 }
+
+// UndoWithin is like Undo for an inverse that takes longer than others.
+func (c *Call) UndoWithin(title string, within time.Duration, do func(context.Context) error) {
+	c.playing.undos = append(c.playing.undos, undo{title: title, within: within, do: do})
+}
+
+// Unchanged takes the last undo of the step back: its change was refused.
+func (c *Call) Unchanged() {
+	if n := len(c.playing.undos); n > c.undos && !c.playing.undos[n-1].branch {
+		c.playing.undos = c.playing.undos[:n-1]
+	}
+}
+
+// Done returns the summary of the step.
+func (c *Call) Done() string { return c.did }
 
 // SwitchEngine replaces the lab's engine until the end of the story. It does nothing if the lab has that engine.
 func (c *Call) SwitchEngine(ctx context.Context, to lab.EngineType) error {
@@ -40,7 +58,9 @@ func (c *Call) SwitchEngine(ctx context.Context, to lab.EngineType) error {
 	if p.world.Switch == nil {
 		return fmt.Errorf("the engine of lab %s cannot be replaced here", c.Lab)
 	}
-	p.undos = append(p.undos, undo{fmt.Sprintf("%s is the engine again", was.Title()), switchTimeout, func(ctx context.Context) error { return p.switchTo(ctx, was) }})
+	p.undos = append(p.undos, undo{
+		title: fmt.Sprintf("%s is the engine again", was.Title()), within: switchTimeout, do: func(ctx context.Context) error { return p.switchTo(ctx, was) },
+	})
 	return p.switchTo(ctx, to)
 }
 
@@ -74,31 +94,47 @@ func (c *Call) Watch(ctx context.Context, subjects ...Subject) error {
 	return c.playing.watch(ctx, subjects)
 }
 
-// Await waits until judge is met and stays met. The deadline counts from the start of the step, or of the step named
-// since. The error is *Unmet or that of ctx.
-func (c *Call) Await(ctx context.Context, judge func(View) Judgement, within, stays time.Duration, since string) (View, error) {
+// Limit is how long an expectation waits.
+type Limit struct {
+	Within   time.Duration // a deadline that is part of the expectation, counted from the start of the step, or of the step named Since
+	Patience time.Duration // without Within: how long nothing may move; the far limit is lab.FarLimit times that
+	Stays    time.Duration // how long it must stay met
+	Since    string
+}
+
+// Await waits until judge is met and stays met. The error is *Unmet or that of ctx.
+func (c *Call) Await(ctx context.Context, judge func(View) Judgement, limit Limit) (View, error) {
 	start := c.began
-	if since != "" {
-		at, ok := c.playing.started[since]
+	if limit.Since != "" {
+		at, ok := c.playing.started[limit.Since]
 		if !ok {
-			return nil, fmt.Errorf("step %q was not played, so there is nothing to measure from", since)
+			return nil, fmt.Errorf("step %q was not played, so there is nothing to measure from", limit.Since)
 		}
 		start = at.time
 	}
-	out, err := c.playing.recorder.await(ctx, Wish{Judge: judge, From: c.from, By: start.Add(within), Stays: stays})
+	wish := Wish{Judge: judge, From: c.from, By: start.Add(limit.Within), Stays: limit.Stays}
+	if limit.Within == 0 {
+		wish.Patience, wish.By, wish.Concerns = limit.Patience, c.began.Add(lab.FarLimit*limit.Patience), concerning(c.subjects)
+		c.playing.recorder.around(c.subjects)
+	}
+	out, err := c.playing.recorder.await(ctx, wish)
 	if err != nil {
 		return nil, c.playing.explain(err, out)
 	}
 	if !out.Met || out.View == nil {
+		c.playing.about = append(slices.Clone(c.subjects), out.Subject)
 		u := &Unmet{Expected: out.Expected, LastSeen: out.Seen, Notes: c.playing.notes(ctx, out.Subject)}
+		if limit.Within == 0 {
+			u.Notes = append(u.Notes, lab.OutOfPatience{Patience: limit.Patience, Moving: !out.Still}.Error())
+		}
 		if !out.Since.IsZero() {
 			u.Unchanged = time.Since(out.Since)
 		}
 		return nil, u
 	}
 	c.next = &out.Cursor
-	if since != "" {
-		c.playing.measure(since, out.At)
+	if limit.Since != "" {
+		c.playing.measure(limit.Since, out.At)
 	}
 	return out.View, nil
 }

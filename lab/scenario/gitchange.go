@@ -61,6 +61,7 @@ func (c *Call) touch(ctx context.Context, change Change) (*touched, error) {
 		t = &touched{existed: existed, before: map[string]*File{}, after: map[string]*File{}}
 		c.playing.touched[change.Branch] = t
 		c.Undo("git "+change.Branch, func(ctx context.Context) error { return c.playing.restore(ctx, change.Branch) })
+		c.playing.undos[len(c.playing.undos)-1].branch = true
 	}
 	if !t.existed {
 		return t, nil

@@ -25,6 +25,9 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	}
 	p.onStep(r)
 	left := p.undo(ctx)
+	if err := p.member.undo(ctx); err != nil && len(left) == 0 {
+		left = []string{"not compared: " + err.Error()}
+	}
 	if len(left) == 0 {
 		left = p.compare(ctx)
 	}
@@ -78,19 +81,21 @@ func (p *playing) compare(ctx context.Context) []string {
 		left = append(left, err.Error())
 	}
 	left = append(left, p.before.askedChanged(now)...)
-	by := time.Now().Add(restoreTimeout)
 	switch {
-	case len(left) > 0: // already failed, do not wait
-		by = time.Now()
+	case len(left) > 0:
 	case p.before.settled == p.before.head:
-		if err := p.follow(ctx, now.head, by); err != nil {
+		if err := p.follow(ctx, now.head); err != nil {
 			left = append(left, "the engine does not follow: "+err.Error())
 		}
 	default:
 		go p.remind(ctx)
 	}
+	patience := restoreTimeout
+	if len(left) > 0 { // already failed, do not wait
+		patience = 0
+	}
 	var changed []string
-	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: by, Judge: func(v View) Judgement {
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(lab.FarLimit * patience), Patience: patience, Concerns: anything, Judge: func(v View) Judgement {
 		changed = p.before.changed(v, now.head)
 		return Judgement{Met: len(changed) == 0, Seen: strings.Join(changed, "; ")}
 	}})
@@ -105,14 +110,18 @@ func (p *playing) compare(ctx context.Context) []string {
 
 // follow waits until the engine has synced the restored commit, if it was in sync before. The status of Applications is
 // not enough: one that has not yet seen the story's commit looks unchanged, and syncs it later.
-func (p *playing) follow(ctx context.Context, head string, by time.Time) error {
+func (p *playing) follow(ctx context.Context, head string) error {
 	var but []string
 	for _, a := range p.before.apps {
 		if !a.Converged() {
 			but = append(but, a.Name)
 		}
 	}
-	_, err := within(ctx, time.Until(by), func(ctx context.Context) (struct{}, error) { return struct{}{}, p.world.Engine.Follow(ctx, head, but) })
+	ctx, moved, cancel := lab.Patient(ctx, restoreTimeout)
+	defer cancel()
+	_, err := within(ctx, 2*lab.FarLimit*restoreTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, p.world.Engine.Follow(ctx, head, but, moved)
+	})
 	return err
 }
 
@@ -225,7 +234,7 @@ func (p *playing) answers(ctx context.Context, cluster string) error {
 // others, nor compared at the end.
 func (p *playing) settled(ctx context.Context, subjects []Subject) error {
 	subjects = append([]Subject{Applications()}, subjects...)
-	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(settleTimeout), Judge: func(v View) Judgement {
+	out, err := p.recorder.await(ctx, Wish{From: p.recorder.now(), By: time.Now().Add(lab.FarLimit * settleTimeout), Patience: settleTimeout, Concerns: anything, Judge: func(v View) Judgement {
 		for _, s := range subjects {
 			if state := v.State(s); !state.Known && !unnamed(s) {
 				return Judgement{Seen: state.Unseen(s)}

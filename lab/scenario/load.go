@@ -289,7 +289,11 @@ func (l *loader) action(step *Step) {
 		l.reader.Fail(step.node, step.Verb+" is empty", "")
 	}
 	if len(l.reader.Problems) == before {
-		step.Action.Check(&Checker{loader: l, path: below})
+		checker := &Checker{loader: l, path: below}
+		step.Action.Check(checker)
+		if s, ok := step.Action.(Settler); ok {
+			s.CheckOutcome(checker)
+		}
 	}
 	if len(l.reader.Problems) == before {
 		l.reader.Problems = append(l.reader.Problems, step.misfits(l.values)...)

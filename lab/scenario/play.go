@@ -14,13 +14,13 @@ import (
 
 // Timeouts of the player.
 const (
-	settleTimeout   = 90 * time.Second // before a story: the lab may just have come up
+	settleTimeout   = 90 * time.Second // before a story, while nothing moves: the lab may just have come up
 	alwaysWithin    = 2 * time.Minute
 	undoTimeout     = 3 * time.Minute  // all undos together, except that of an engine
 	undoEachTimeout = 30 * time.Second // one undo
 	switchTimeout   = 10 * time.Minute // undo of an engine
 	queryTimeout    = 30 * time.Second // one query of state that is not watched
-	restoreTimeout  = 2 * time.Minute  // the engine's convergence after the undos
+	restoreTimeout  = 2 * time.Minute  // the engine's convergence after the undos, while nothing moves
 )
 
 // restoredTitle is the title of every story's last step.
@@ -35,8 +35,10 @@ type Player struct {
 	Pause func(context.Context, Step) error
 	// Images brings images to a cluster before the first step. It may be nil.
 	Images func(ctx context.Context, cluster string, images []string) error
-	Only   int // play only this step; 0 for all
-	From   int // play from this step on; 0 for all
+	// Company has the stories that are played beside this one. It may be nil.
+	Company *Company
+	Only    int // play only this step; 0 for all
+	From    int // play from this step on; 0 for all
 	// GiveUp, when closed, also stops the restoring of the lab: the second Ctrl-C. It may be nil.
 	GiveUp <-chan struct{}
 }
@@ -75,6 +77,7 @@ type undo struct {
 	title  string
 	within time.Duration
 	do     func(context.Context) error
+	branch bool // undoes all commits to a branch
 }
 
 type started struct {
@@ -85,6 +88,7 @@ type started struct {
 type playing struct {
 	player   Player
 	world    World
+	member   member
 	scenario *Scenario
 	recorder *Recorder
 	result   *Result
@@ -95,9 +99,10 @@ type playing struct {
 	started  map[string]started  // by step id
 	cursor   Cursor
 	before   *snapshot
-	current  string // title of the current step
-	last     int    // number of the story's last step
-	first    bool   // no step was played yet
+	current  string    // title of the current step
+	about    []Subject // of the current step
+	last     int       // number of the story's last step
+	first    bool      // no step was played yet
 }
 
 // Play plays a scenario and restores the lab in any case, even if ctx is cancelled.
@@ -107,10 +112,11 @@ func (p Player) Play(ctx context.Context, s *Scenario) *Result {
 	s = s.For(p.World.Engines)
 	r.Verdict = Passed
 	pl := &playing{
-		player: p, world: p.World, scenario: s, recorder: newRecorder(ctx, p.World, began), result: r, vars: map[string]any{}, memory: map[string]any{}, touched: map[string]*touched{},
+		player: p, world: p.World, member: member{company: p.Company}, scenario: s, recorder: newRecorder(ctx, p.World, began), result: r, vars: map[string]any{}, memory: map[string]any{}, touched: map[string]*touched{},
 		started: map[string]started{}, before: newSnapshot(), first: true, last: last,
 	}
 	defer pl.recorder.Close()
+	defer pl.member.leave()
 	maps.Copy(pl.vars, s.Vars)
 	pl.vars["lab"], pl.vars["scenario"], pl.vars["commit"] = p.World.Lab, s.Name, ""
 	pl.locate()
@@ -140,6 +146,9 @@ func (p *playing) ready(ctx context.Context) bool {
 	}
 	if err == nil {
 		err = p.open(ctx)
+	}
+	if err == nil {
+		err = p.member.open(ctx)
 	}
 	if err != nil {
 		err = because(ctx, err)
@@ -206,9 +215,7 @@ func (p *playing) facets(s Subject, a Action) {
 
 // locate sets the variables with the clusters of engines.
 func (p *playing) locate() {
-	for _, c := range p.world.Estate.Clusters {
-		p.vars[engineVariable(c.Name)] = p.world.engineOf(c.Name)
-	}
+	maps.Copy(p.vars, p.world.places())
 }
 
 // switchTo replaces the lab's engine and follows the new one.
@@ -297,27 +304,6 @@ func (p *playing) back(ctx context.Context) (context.Context, func()) {
 	return back, func() { cancel(nil) }
 }
 
-// firstOf returns the first of joined errors, the likely cause of the others.
-func firstOf(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
-		return firstOf(joined.Unwrap()[0])
-	}
-	return err
-}
-
-func (p *playing) verdict(err error) Verdict {
-	var unmet *Unmet
-	switch {
-	case errors.As(err, &unmet):
-		return Failed
-	case errors.Is(err, errTimeUp), errors.Is(err, context.DeadlineExceeded):
-		return TimedOut
-	case errors.Is(err, context.Canceled):
-		return Interrupted
-	}
-	return Broken
-}
-
 func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	r := StepResult{Number: s.Number, ID: s.ID, Title: s.Title, Verb: s.Verb, Always: always}
 	if p.player.Pause != nil && !p.first && !always {
@@ -330,7 +316,11 @@ func (p *playing) step(ctx context.Context, s Step, always bool) error {
 	now := time.Now()
 	r.Began = now.Sub(p.result.Began)
 	p.onStep(r)
+	p.about = nil
 	err := because(ctx, p.act(ctx, s, &r))
+	if err != nil && p.verdict(err) != Interrupted {
+		r.Evidence = p.evidence(ctx)
+	}
 	p.ended(r, now, err)
 	return err
 }
@@ -359,7 +349,9 @@ func (p *playing) act(ctx context.Context, s Step, r *StepResult) error {
 	}
 	c := &Call{World: p.world, Files: p.scenario.Files, Scenario: p.scenario.Name, Vars: p.vars, Memory: p.memory, playing: p, began: time.Now()}
 	if w, ok := action.(Watcher); ok {
-		if err := p.watch(ctx, w.Subjects()); err != nil {
+		c.subjects = w.Subjects()
+		p.about = c.subjects
+		if err := p.watch(ctx, c.subjects); err != nil {
 			return err
 		}
 	}
@@ -370,7 +362,11 @@ func (p *playing) act(ctx context.Context, s Step, r *StepResult) error {
 	if s.ID != "" {
 		p.started[s.ID] = started{c.began, s.Title}
 	}
+	c.undos = len(p.undos)
 	err = action.Do(ctx, c)
+	if s, ok := action.(Settler); ok {
+		err = s.Settle(c, err)
+	}
 	r.Did = c.did
 	if c.next != nil {
 		p.cursor = *c.next
@@ -388,12 +384,4 @@ func (p *playing) onStep(r StepResult) {
 func (p *playing) measure(since string, at time.Time) {
 	from := p.started[since]
 	p.result.Measures = append(p.result.Measures, Measure{Name: p.current, From: from.title, Took: at.Sub(from.time)})
-}
-
-// explain adds the expected and last seen state if the story timed out before the expectation did.
-func (p *playing) explain(err error, out Outcome) error {
-	if errors.Is(err, errTimeUp) {
-		return fmt.Errorf("%w (%s): expected %s, last seen %s", errTimeUp, Span(p.scenario.Timeout), out.Expected, out.Seen)
-	}
-	return err
 }

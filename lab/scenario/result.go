@@ -53,6 +53,8 @@ type StepResult struct {
 	Back    []string // pending undos; set when the last step begins
 	Error   string
 	Unmet   *Unmet
+
+	Evidence []Evidence // of a failed step
 }
 
 // Measure is the time from a change to its effect.

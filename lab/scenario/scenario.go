@@ -83,6 +83,12 @@ type Changer interface {
 	Changes() bool
 }
 
+// Settler is an action that judges how it ended, such as one that must be refused.
+type Settler interface {
+	CheckOutcome(*Checker)
+	Settle(*Call, error) error
+}
+
 // Unmet is the error of an expectation that was not met.
 type Unmet struct {
 	Expected  string

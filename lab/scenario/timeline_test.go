@@ -262,7 +262,9 @@ func TestSeveralEvents(t *testing.T) {
 }
 
 // report creates an event of a pod. It may be called from other goroutines, so it must not end the test.
-func (b *bench) report(name, reason string) {
+func (b *bench) report(name, reason string) { b.event("", name, reason) }
+
+func (b *bench) event(kind, name, reason string) {
 	b.t.Helper()
 	c, err := b.Clusters.Client("prod")
 	if err != nil {
@@ -274,7 +276,7 @@ func (b *bench) report(name, reason string) {
 	}
 	_, err = events.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": name, "namespace": "podinfo"},
-		"involvedObject": map[string]any{"kind": "Pod", "name": "podinfo-1"}, "reason": reason, "message": "no image",
+		"involvedObject": map[string]any{"kind": "Pod", "name": "podinfo-1"}, "reason": reason, "message": "no image", "type": kind,
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		b.t.Error(err)

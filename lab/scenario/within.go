@@ -41,9 +41,7 @@ func within[T any](ctx context.Context, limit time.Duration, do func(context.Con
 	defer timer.Stop()
 	select {
 	case out := <-done:
-		if out.err == nil {
-			return out.value, nil
-		}
+		return out.value, because(ctx, out.err)
 	case <-timer.C:
 	}
 	return none, context.Cause(ctx)

@@ -76,8 +76,11 @@ func Shown(v any) string {
 	return s
 }
 
-// Span formats a duration as scenarios do: 2m, where Go has 2m0s.
+// Span formats a duration in whole seconds as scenarios do: 2m, where Go has 2m0s.
 func Span(d time.Duration) string {
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = s[:len(s)-2]

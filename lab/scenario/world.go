@@ -3,7 +3,9 @@ package scenario
 import (
 	"context"
 	"io/fs"
+	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 
@@ -19,6 +21,10 @@ type World struct {
 	Branches Branches
 	Clusters Clusters
 	Engine   Engine
+	Machines Machines          // nil if the clusters' nodes cannot be reached
+	HTTP     http.RoundTripper // of requests from outside; nil for this machine's network
+	// Inside runs a program of a node in the network of one of its pods. It may be nil.
+	Inside func(ctx context.Context, node, namespace, pod string, program []string) ([]byte, error)
 	// Switch replaces the engine and returns the resulting World. It is idempotent, and may be nil.
 	Switch func(ctx context.Context, to lab.EngineType) (World, error)
 }
@@ -29,6 +35,15 @@ func (w World) engineOf(cluster string) string {
 		return hub.Name
 	}
 	return cluster
+}
+
+// places returns the variables with the clusters of engines.
+func (w World) places() map[string]any {
+	vars := map[string]any{}
+	for _, c := range w.Estate.Clusters {
+		vars[engineVariable(c.Name)] = w.engineOf(c.Name)
+	}
+	return vars
 }
 
 // Branch is the branch that engines follow.
@@ -52,8 +67,9 @@ type Branches interface {
 
 // Tree is a commit and its files.
 type Tree struct {
-	Commit string
-	FS     fs.FS
+	Commit          string
+	Author, Message string // of the commit
+	FS              fs.FS
 }
 
 // Change is a commit to create.
@@ -78,10 +94,22 @@ type Clusters interface {
 	Resume(ctx context.Context, cluster string) error
 }
 
+// Machines are the nodes of the lab's clusters.
+type Machines interface {
+	// Reboot restarts a node, or all if it is "".
+	Reboot(ctx context.Context, cluster, node string) error
+	// Partition disconnects a cluster from the lab's network until Repair.
+	Partition(ctx context.Context, cluster string) error
+	// Repair makes all nodes run and connects them. It is idempotent.
+	Repair(ctx context.Context, cluster string) error
+}
+
 // Client is the client of one cluster.
 type Client struct {
 	Dynamic dynamic.Interface
 	Mapper  meta.RESTMapper
+	// Logs reads a container's log. It may be nil.
+	Logs func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) ([]byte, error)
 }
 
 // Engine is the GitOps engine, in terms that all engines share.
@@ -95,8 +123,8 @@ type Engine interface {
 	Mark(ctx context.Context, cluster string, m Marks) error
 	// Settled returns the commit of the estate that is fully synced, or "".
 	Settled(ctx context.Context) (string, error)
-	// Follow waits until a commit is synced and all applications except but have converged.
-	Follow(ctx context.Context, commit string, but []string) error
+	// Follow waits until a commit is synced and all applications except but have converged. It calls moved when something is in a state in which it was not before.
+	Follow(ctx context.Context, commit string, but []string, moved func()) error
 	// Refresh asks the engine to poll Git.
 	Refresh(ctx context.Context) error
 }

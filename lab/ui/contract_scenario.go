@@ -77,6 +77,16 @@ type ScenarioStepResult struct {
 	LastSeen  string       `json:"last_seen"` // actual state
 	Unchanged float64      `json:"unchanged"` // seconds since it last changed
 	Notes     List[string] `json:"notes"`
+
+	Evidence List[ScenarioEvidence] `json:"evidence"` // of a failed step
+}
+
+// ScenarioEvidence is what a namespace of a failed step's subjects says, without secrets.
+type ScenarioEvidence struct {
+	Cluster   string       `json:"cluster"`
+	Namespace string       `json:"namespace"`
+	Source    string       `json:"source"` // events, or log of POD/CONTAINER
+	Lines     List[string] `json:"lines"`
 }
 
 // ScenarioMeasure is the time from a change to its effect.

@@ -23,6 +23,10 @@ func scenarioRun() ScenarioRun {
 					Number: 4, Title: "it is healed: 2 replicas again", Verb: "expect", Verdict: "failed", Since: .9, Seconds: 30,
 					Expected: "deployment podinfo in prod: spec.replicas = 2 within 30s", LastSeen: "spec.replicas = 5", Unchanged: 29.8,
 					Notes: []string{"application prod-podinfo has selfHeal: false (addons/podinfo/applicationset.yaml:44)"},
+					Evidence: []ScenarioEvidence{
+						{"prod", "podinfo", "events", []string{"14:02:01 ScalingReplicaSet deployment/podinfo: Scaled up replica set podinfo-5d8 from 2 to 5"}},
+						{"prod", "podinfo", "log of podinfo-5d8-x7x/podinfo", []string{`{"level":"info","msg":"Starting HTTP Server."}`}},
+					},
 				},
 			},
 			Measures: []ScenarioMeasure{{"the engine sees it: out of sync", "a human scales podinfo in prod to 5", .312}},

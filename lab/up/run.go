@@ -25,7 +25,7 @@ type Options struct {
 	Prune     bool          // delete clusters that left the estate
 	Switch    bool          // replace an engine of another type
 	Recreate  []string      // clusters to delete and recreate
-	Timeout   time.Duration // for addons to converge
+	Timeout   time.Duration // for addons to converge: how long nothing may move
 	Preflight string        // result of the machine checks
 	PruneBy   string        // command shown as the way to delete clusters that left the estate
 	Deleting  Deleting

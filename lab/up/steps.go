@@ -230,14 +230,17 @@ func (r *run) doAddons(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if applied {
 		changes = append(changes, "root application")
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	ctx, moved, cancel := lab.Patient(ctx, r.options.Timeout)
 	defer cancel()
 	left := r.leftOut()
 	apps, err := e.WaitConverged(ctx, engine.Want{
-		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(left)), Doubts: r.doubts(), Changed: true,
+		Revision: r.commit, Heads: r.Lab.heads(r.commit, r.heads), Clusters: r.only, Since: r.lastStarts(), Expected: r.expected, Gone: r.gone, LeftOut: slices.Collect(maps.Keys(left)), Doubts: r.doubts(), Changed: true, Moved: moved,
 	}, p)
 	var failed *lab.Error
 	if errors.As(err, &failed) {
+		if why := (lab.OutOfPatience{}); errors.As(context.Cause(ctx), &why) {
+			failed.Message += ", " + why.Error()
+		}
 		for _, a := range apps {
 			if doubt := r.doubts()[a.Name]; doubt != "" && !a.Converged() {
 				failed.Details = append(failed.Details, a.Name+": "+doubt)

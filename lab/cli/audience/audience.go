@@ -4,7 +4,7 @@ package audience
 import (
 	"context"
 	"fmt"
-	"time"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/scenario"
@@ -44,14 +44,22 @@ type Stories struct {
 // Begin prints the title of a story and returns the handler of its steps.
 func (a Stories) Begin(ctx context.Context, s *scenario.Scenario) func(scenario.StepResult) {
 	a.UI.StoryBegin(s.Name+": "+s.Title, "lab "+a.Lab)
-	began := time.Now()
 	return func(r scenario.StepResult) {
-		since := time.Since(began)
+		since := r.Began + r.Took
 		if r.Verdict == "" && len(r.Back) > 0 && ctx.Err() != nil {
 			a.UI.StoryStep(toPutBack(r, since))
 		}
 		a.UI.StoryStep(storyLine(r, since))
 	}
+}
+
+// Together prints which stories are played side by side.
+func (a Stories) Together(list []*scenario.Scenario) {
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.Name
+	}
+	a.UI.Println("side by side, each shown when it has ended: " + strings.Join(names, ", "))
 }
 
 // End prints the verdict.

@@ -42,6 +42,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 	reported, broken := "", map[string]time.Time{}
 	var pending []engine.Pending
 	var loops workload.Loops
+	var moves engine.Moves
 	for {
 		select {
 		case <-ctx.Done():
@@ -60,6 +61,7 @@ func (a *ArgoCD) WaitConverged(ctx context.Context, want engine.Want, p lab.Prog
 			return nil, err
 		}
 		pending = judge(v, want)
+		moves.Look(want, pending)
 		sent, err := nudge.step(ctx, v)
 		if err != nil && ctx.Err() == nil {
 			return a.summarise(values(v.apps)), err

@@ -31,6 +31,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 		return s.applications(), nil
 	}
 	asks, loops, logins := askers{}, workload.Loops{}, map[string]bool{}
+	var moves engine.Moves
 	reported := ""
 	progress := func(line string) {
 		if line != reported {
@@ -48,6 +49,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 				return s.applications(), s.noteNamespaces(ctx)
 			}
 			progress(progressLine(s, want, left))
+			moves.Look(want, states(left))
 			if loops.Look(len(left), func() *workload.Loop { return s.loop(ctx, left, &loops) }) != nil {
 				return s.applications(), notConverged(ctx, s, want, left, time.Since(start), nil)
 			}
@@ -97,6 +99,14 @@ func progressLine(s scene, want engine.Want, left []reconciliation.Pending) stri
 	first := want.Doubted(left[0].Pending)
 	first.Reason = words.Clip(first.Reason, max(words.Width-len(line)-len(first.Application)-len(", : "), words.Width/3))
 	return line + ", " + first.String()
+}
+
+func states(left []reconciliation.Pending) []engine.Pending {
+	list := make([]engine.Pending, len(left))
+	for i, p := range left {
+		list[i] = p.Pending
+	}
+	return list
 }
 
 func applicationsAmong(left []reconciliation.Pending) int {

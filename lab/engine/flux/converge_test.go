@@ -181,6 +181,41 @@ func timesOut(t *testing.T, f *Flux, want engine.Want) (*lab.Error, []string) {
 	return e, progress
 }
 
+// A slow rollout extends the wait for as long as it moves; retries of the same failure do not.
+func TestWaitConvergedMoves(t *testing.T) {
+	for name, c := range map[string]struct {
+		states []string
+		ends   time.Duration
+	}{
+		"slow":     {[]string{"Ready Unknown Progressing: 1 of 3", "Ready Unknown Progressing: 2 of 3", "Ready Unknown Progressing: 3 of 3"}, 3 * time.Minute},
+		"circling": {[]string{"Ready Unknown Progressing: 1 of 3", "Ready False InstallFailed: x", "Ready Unknown Progressing: 1 of 3", "Ready False InstallFailed: x"}, 140 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, hub, _ := newFake(t, standing())
+				hub.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions("Ready Unknown Progressing: begins"))
+				began := time.Now()
+				ctx, moved, cancel := lab.Patient(t.Context(), time.Minute)
+				defer cancel()
+				go func() {
+					for _, state := range c.states {
+						time.Sleep(40 * time.Second)
+						if ctx.Err() == nil {
+							hub.Patch(t, helmReleases, "cluster-prod", "podinfo", conditions(state))
+						}
+					}
+				}()
+				_, err := f.WaitConverged(ctx, engine.Want{Moved: moved}, func(string) {})
+				if took := time.Since(began).Round(5 * time.Second); took != c.ends || err == nil {
+					t.Errorf("ended after %s with %v, want %s", took, err, c.ends)
+				}
+				synctest.Wait()
+				time.Sleep(5 * time.Minute) // the states that are left
+			})
+		})
+	}
+}
+
 func TestWaitConvergedTimeout(t *testing.T) {
 	failing := conditions("Ready False UpgradeFailed: " + strings.Repeat("no such kind ", 40))
 	for name, tc := range map[string]struct {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
@@ -22,13 +24,14 @@ type Clusters struct {
 	docker *docker.Docker
 	config func(cluster string) (*rest.Config, error)
 
-	mu      sync.Mutex
-	clients map[string]scenario.Client
+	mu        sync.Mutex
+	clients   map[string]scenario.Client
+	addresses map[string]string // of nodes before a partition
 }
 
 // NewClusters returns Clusters that creates clients on first use.
 func NewClusters(labName string, d *docker.Docker, config func(cluster string) (*rest.Config, error)) *Clusters {
-	return &Clusters{lab: labName, docker: d, config: config, clients: map[string]scenario.Client{}}
+	return &Clusters{lab: labName, docker: d, config: config, clients: map[string]scenario.Client{}, addresses: map[string]string{}}
 }
 
 // Client returns the client of a cluster.
@@ -54,7 +57,16 @@ func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	if err != nil {
 		return scenario.Client{}, fmt.Errorf("cluster %s: %w", cluster, err)
 	}
-	client := scenario.Client{Dynamic: d, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}
+	core, err := typed.NewForConfig(cfg)
+	if err != nil {
+		return scenario.Client{}, fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	client := scenario.Client{
+		Dynamic: d, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco)),
+		Logs: func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) ([]byte, error) {
+			return core.Pods(namespace).GetLogs(pod, o).DoRaw(ctx)
+		},
+	}
 	c.clients[cluster] = client
 	return client, nil
 }

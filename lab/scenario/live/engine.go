@@ -95,8 +95,8 @@ func (e Engine) Settled(ctx context.Context) (string, error) {
 }
 
 // Follow waits for a commit, as `lab up` does.
-func (e Engine) Follow(ctx context.Context, commit string, but []string) error {
-	_, err := e.Hub.WaitConverged(ctx, engine.Want{Revision: commit, LeftOut: but, Changed: true}, func(string) {})
+func (e Engine) Follow(ctx context.Context, commit string, but []string, moved func()) error {
+	_, err := e.Hub.WaitConverged(ctx, engine.Want{Revision: commit, LeftOut: but, Changed: true, Moved: moved}, func(string) {})
 	return err
 }
 

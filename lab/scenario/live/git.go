@@ -116,7 +116,7 @@ func (g *Git) Tree(ctx context.Context, branch string) (scenario.Tree, error) {
 		files[f.Name] = &fstest.MapFile{Data: []byte(text), Mode: mode & (fs.ModeType | fs.ModePerm)}
 		return nil
 	})
-	return scenario.Tree{Commit: head.Hash.String(), FS: files}, err
+	return scenario.Tree{Commit: head.Hash.String(), Author: head.Author.Name, Message: head.Message, FS: files}, err
 }
 
 // Commit commits on top of a branch and retries on top of concurrent commits.

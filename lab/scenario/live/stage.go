@@ -44,8 +44,9 @@ func (s Stage) World(ctx context.Context) (scenario.World, error) {
 	there := *s.Estate
 	there.Clusters = engine.Known(s.Estate, seen.Registrations)
 	git := NewGit(s.ForgeURL+"/"+s.User+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: s.User, Password: s.Password})
+	clusters := NewClusters(s.Lab, s.Docker, s.Reach)
 	return scenario.World{
 		Lab: s.Lab, Estate: &there, Engines: s.Type, Forge: git, Branches: git,
-		Clusters: NewClusters(s.Lab, s.Docker, s.Reach), Engine: Engine{Hub: s.Engine},
+		Clusters: clusters, Machines: clusters, Inside: clusters.inside, Engine: Engine{Hub: s.Engine},
 	}, nil
 }

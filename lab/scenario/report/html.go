@@ -58,7 +58,15 @@ type step struct {
 	Did, Error               string
 	Expected, Seen           string
 	Notes                    []string
+	Evidence                 []evidence
 	Played                   bool
+}
+
+// evidence is what was around a failed step's subjects.
+type evidence struct {
+	Title string
+	Count int
+	Text  string
 }
 
 // marker marks the start of steps on the time axis. Steps close to one another share one.
@@ -116,7 +124,14 @@ func newStep(s scenario.StepResult) step {
 	if u := s.Unmet; u != nil {
 		out.Expected, out.Seen, out.Notes = u.Expected, lastSeen(u), u.Notes
 	}
+	for _, e := range s.Evidence {
+		out.Evidence = append(out.Evidence, evidence{titleOf(e), len(e.Lines), strings.Join(e.Lines, "\n")})
+	}
 	return out
+}
+
+func titleOf(e scenario.Evidence) string {
+	return fmt.Sprintf("%s: %s in namespace %s", e.Cluster, e.Source, e.Namespace)
 }
 
 func markers(steps []scenario.StepResult, total time.Duration) []marker {

@@ -98,6 +98,9 @@ func suiteOf(r *scenario.Result) suite {
 		if u := step.Unmet; u != nil {
 			why = strings.Join(append([]string{"expected " + u.Expected, "last seen " + lastSeen(u)}, u.Notes...), "\n")
 		}
+		for _, e := range step.Evidence {
+			why += "\n\n" + titleOf(e) + "\n" + strings.Join(e.Lines, "\n")
+		}
 		s.Cases = append(s.Cases, outcome(c, step.Verdict, why))
 	}
 	for _, c := range s.Cases {

@@ -36,6 +36,8 @@ func failed() *scenario.Result {
 			{Number: 3, Title: "it is healed: 2 replicas again", Verb: "expect", Verdict: scenario.Failed, Began: 220 * ms, Took: 30 * time.Second, Unmet: &scenario.Unmet{
 				Expected: "deployment podinfo in prod: spec.replicas = 2 within 30s", LastSeen: "spec.replicas = 5 \x1b[31m & more", Unchanged: 29800 * ms,
 				Notes: []string{"application prod-podinfo has selfHeal: false (addons/podinfo/applicationset.yaml:44)"},
+			}, Evidence: []scenario.Evidence{
+				{Cluster: "prod", Namespace: "podinfo", Source: "events", Lines: []string{"14:02:01 ScalingReplicaSet deployment/podinfo: Scaled up", "warning: BackOff pod/podinfo-1: <b>"}},
 			}},
 			{Number: 4, Title: "never played", Verb: "wait", Verdict: scenario.NotPlayed},
 			{Number: 5, Title: "the lab is as it was", Verb: "leave", Always: true, Verdict: scenario.Passed, Began: 30300 * ms, Took: 900 * ms},

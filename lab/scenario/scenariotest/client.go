@@ -2,7 +2,9 @@ package scenariotest
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,14 +81,14 @@ func asked[T any](ctx context.Context, w way, call func() (T, error)) (T, error)
 func (w way) Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
 		defer w.api.clusters.changed()
-		return w.ResourceInterface.Create(ctx, o, options, sub...)
+		return w.ResourceInterface.Create(ctx, managedBy(o, options.FieldManager), options, sub...)
 	})
 }
 
 func (w way) Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
 		defer w.api.clusters.changed()
-		return w.ResourceInterface.Update(ctx, o, options, sub...)
+		return w.ResourceInterface.Update(ctx, managedBy(o, options.FieldManager), options, sub...)
 	})
 }
 
@@ -97,8 +99,21 @@ func (w way) Get(ctx context.Context, name string, options metav1.GetOptions, su
 func (w way) Apply(ctx context.Context, name string, o *unstructured.Unstructured, options metav1.ApplyOptions, sub ...string) (*unstructured.Unstructured, error) {
 	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
 		defer w.api.clusters.changed()
-		return w.ResourceInterface.Apply(ctx, name, o, options, sub...)
+		return w.ResourceInterface.Apply(ctx, name, managedBy(o, options.FieldManager), options, sub...)
 	})
+}
+
+// managedBy enters a tool of people into an object's managed fields, as an API server does.
+func managedBy(o *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	if !strings.HasPrefix(manager, "kubectl") {
+		return o
+	}
+	o = o.DeepCopy()
+	list := slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
+	now := metav1.Now()
+	fields := metav1.NewFieldsV1(strconv.Quote(strconv.FormatInt(now.UnixNano(), 10)))
+	o.SetManagedFields(append(list, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: fields}))
+	return o
 }
 
 func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptions, sub ...string) error {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +30,7 @@ func kinds() []schema.GroupVersionKind {
 		{Version: "v1", Kind: "Event"},
 		{Version: "v1", Kind: "Service"},
 		{Version: "v1", Kind: "Secret"},
+		{Version: "v1", Kind: "Pod"},
 		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
 		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
 		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
@@ -51,6 +54,7 @@ type Clusters struct {
 	version int
 	changed func() // called on every change
 	Paused  map[string]bool
+	Logs    map[string]string // pod/container -> log
 }
 
 // NewClusters returns empty clusters.
@@ -154,6 +158,9 @@ func (c *Clusters) Client(cluster string) (scenario.Client, error) {
 	client, err := c.within(cluster)
 	if err == nil {
 		client.Dynamic = outside{client.Dynamic, c.apis[cluster]}
+		client.Logs = func(_ context.Context, _, pod string, o *corev1.PodLogOptions) ([]byte, error) {
+			return []byte(c.Logs[pod+"/"+o.Container]), nil
+		}
 	}
 	return client, err
 }
@@ -189,6 +196,32 @@ func (c *Clusters) setPaused(cluster string, to bool) error {
 		way.Open()
 	}
 	return nil
+}
+
+// bootTakes is how long a reboot takes.
+const bootTakes = 5 * time.Second
+
+// Reboot cuts a cluster off for a while.
+func (c *Clusters) Reboot(_ context.Context, cluster, node string) error {
+	if node != "" && node != cluster+"-control-plane" {
+		return fmt.Errorf("cluster %s has no node %s", cluster, node)
+	}
+	if err := c.setPaused(cluster, true); err != nil {
+		return err
+	}
+	c.BreakOff(cluster)
+	time.AfterFunc(bootTakes, func() { must(c.setPaused(cluster, false)) })
+	return nil
+}
+
+// Partition cuts a cluster off, like Pause.
+func (c *Clusters) Partition(_ context.Context, cluster string) error {
+	return c.setPaused(cluster, true)
+}
+
+// Repair undoes Partition.
+func (c *Clusters) Repair(_ context.Context, cluster string) error {
+	return c.setPaused(cluster, false)
 }
 
 // Shut cuts a cluster off from clients; the engine still reaches it.

@@ -228,15 +228,20 @@ func (e *Engine) Settled(ctx context.Context) (string, error) {
 }
 
 // Follow requests a reconciliation of commit and waits for it.
-func (e *Engine) Follow(ctx context.Context, commit string, but []string) error {
+func (e *Engine) Follow(ctx context.Context, commit string, but []string, moved func()) error {
 	if err := e.Refresh(ctx); err != nil {
 		return err
 	}
+	seen := map[scenario.Application]bool{}
 	for {
 		e.mu.Lock()
 		rest := e.settled == commit
 		for name, a := range e.apps {
 			rest = rest && (a.Converged() || slices.Contains(but, name))
+			if !seen[a.Application] {
+				seen[a.Application] = true
+				moved()
+			}
 		}
 		e.mu.Unlock()
 		if rest {

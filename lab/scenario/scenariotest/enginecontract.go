@@ -105,7 +105,7 @@ func EngineContract(t *testing.T, h Hub) {
 	if _, err := h.Engine.Settled(ctx); err == nil {
 		t.Error("no error for Settled of a silent hub")
 	}
-	if err := h.Engine.Follow(ctx, "", nil); err == nil {
+	if err := h.Engine.Follow(ctx, "", nil, func() {}); err == nil {
 		t.Error("no error for Follow of a silent hub")
 	}
 	if err := h.Engine.Refresh(ctx); err == nil {

@@ -85,7 +85,7 @@ func (f *Forge) Tree(ctx context.Context, branch string) (scenario.Tree, error) 
 		}
 		tree[name] = &fstest.MapFile{Data: file.Content, Mode: mode}
 	}
-	return scenario.Tree{Commit: head.Hash, FS: tree}, nil
+	return scenario.Tree{Commit: head.Hash, Author: head.Author, Message: head.Message, FS: tree}, nil
 }
 
 // Commit commits on top of a branch.

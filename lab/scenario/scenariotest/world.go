@@ -69,7 +69,7 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	}
 	l := &Lab{
 		World: scenario.World{
-			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Clusters: clusters, Engine: engine,
+			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Clusters: clusters, Machines: clusters, Engine: engine,
 		},
 		Forge: forge, Clusters: clusters, Engine: engine,
 	}
@@ -102,6 +102,7 @@ func (l *Lab) Objects(t *testing.T) map[string]string {
 			for _, o := range list.Items {
 				o.SetResourceVersion("")
 				o.SetUID("")
+				o.SetManagedFields(nil)
 				text, err := o.MarshalJSON()
 				if err != nil {
 					t.Fatal(err)

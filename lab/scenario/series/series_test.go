@@ -29,6 +29,10 @@ var stories = map[string]string{
 	"absent": "requires: {engine: [flux]}, steps: [{title: a minute, wait: {for: 1m}}]",
 	"stuck":  "steps: [{title: a branch, commit: {message: m, branch: mine, remove: [environments/dev/addons/podinfo/values.yaml]}}]",
 	"last":   "steps: [{title: a minute, wait: {for: 1m}}]",
+	"left":   "steps: [{title: by hand, patch: {" + podinfo + ", set: {metadata.annotations.note: x}}}, {title: two minutes, wait: {for: 2m}}]",
+	"right":  "steps: [{title: by hand, patch: {" + strings.Replace(podinfo, "prod", "dev", 1) + ", set: {metadata.annotations.note: x}}}, {title: a minute, wait: {for: 1m}}]",
+	"over":   "steps: [{title: it is there, expect: {application: {cluster: prod, addon: podinfo}, sync: synced}}]",
+	"labels": "steps: [{title: a label, label: {cluster: dev, labels: {a: b}}}, {title: a commit, commit: {message: m, remove: [environments/dev/addons/podinfo/values.yaml]}}]",
 }
 
 // played is a series played on an in-memory lab, as its audience sees it.
@@ -51,6 +55,18 @@ func (p *played) Begin(_ context.Context, s *scenario.Scenario) func(scenario.St
 		if r.Number == 1 {
 			p.calls = append(p.calls, s.Name+" 1 "+cmp.Or(string(r.Verdict), "begins"))
 		}
+	}
+}
+
+// Together implements series.Audience.
+func (p *played) Together(list []*scenario.Scenario) {
+	call := "together"
+	for _, s := range list {
+		call += " " + s.Name
+	}
+	p.calls = append(p.calls, call)
+	if p.begun != nil {
+		p.begun("together")
 	}
 }
 

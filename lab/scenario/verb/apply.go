@@ -3,6 +3,7 @@ package verb
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,13 +17,31 @@ import (
 
 // apply applies the objects of a file in the scenario's folder.
 type apply struct {
-	changes
+	changes   `yaml:",inline"`
 	Cluster   string `yaml:"cluster" need:"true"`
 	File      string `yaml:"file" need:"true" doc:"manifests in the scenario's folder"`
 	Namespace string `yaml:"namespace" doc:"for objects without one"`
 }
 
 func (a *apply) Check(c *scenario.Checker) { c.Local("file", a.File) }
+
+// Scope returns the objects of the file.
+func (a *apply) Scope(files fs.FS) ([]scenario.Subject, error) {
+	data, err := scenario.Local(files, a.File)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := a.objects(data)
+	var list []scenario.Subject
+	for _, o := range objects {
+		list = append(list, a.subject(o))
+	}
+	return list, err
+}
+
+func (a *apply) subject(o *unstructured.Unstructured) scenario.Subject {
+	return scenario.Subject{Cluster: a.Cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+}
 
 func (a *apply) Do(ctx context.Context, c *scenario.Call) error {
 	data, err := scenario.Local(c.Files, a.File)
@@ -70,7 +89,7 @@ func (a *apply) objects(data []byte) ([]*unstructured.Unstructured, error) {
 }
 
 func (a *apply) one(ctx context.Context, c *scenario.Call, o *unstructured.Unstructured) error {
-	s := scenario.Subject{Cluster: a.Cluster, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	s := a.subject(o)
 	if err := c.Watch(ctx, s); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 type commit struct {
-	changes
+	changes `yaml:",inline"`
 	Message string                    `yaml:"message" need:"true" doc:"commit message"`
 	Author  string                    `yaml:"author" doc:"default 'a developer'"`
 	Branch  string                    `yaml:"branch" doc:"default main, which engines follow; another is created from it"`
@@ -59,6 +59,9 @@ func branchName(s string) bool {
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./${}") == ""
 }
+
+// Alone tells why it is not played beside other stories.
+func (*commit) Alone() string { return "commits to Git" }
 
 func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	change := scenario.Change{

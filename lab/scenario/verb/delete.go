@@ -11,7 +11,7 @@ import (
 )
 
 type remove struct {
-	changes
+	changes            `yaml:",inline"`
 	scenario.ObjectRef `yaml:",inline"`
 }
 

@@ -16,9 +16,11 @@ import (
 type expect struct {
 	check  `yaml:",inline"`
 	That   []check       `yaml:"that" doc:"several expectations that must be met at the same time"`
-	Within time.Duration `yaml:"within" max:"30m" doc:"timeout; default 30s"`
+	Within time.Duration `yaml:"within" max:"30m" doc:"how fast it must be: a deadline, whatever the machine does meanwhile"`
 	For    time.Duration `yaml:"for" max:"10m" doc:"how long it must stay met"`
 	Since  string        `yaml:"since" doc:"id of an earlier step: within counts from its start, and the time since is reported"`
+
+	Patience time.Duration `yaml:"patience" max:"10m" doc:"without within: how long nothing may move; five times that is the limit; default 30s"`
 }
 
 // check is an expectation about one subject.
@@ -37,6 +39,8 @@ type check struct {
 
 	Absent  bool              `yaml:"absent" doc:"the application or object does not exist; within that, also: no such event"`
 	Capture map[string]string `yaml:"capture" doc:"variable -> path in the object, or sync, health, revision, version of the application"`
+
+	at scenario.Subject // of a source
 }
 
 // event is a Kubernetes event about an object.
@@ -67,6 +71,14 @@ func (e *expect) Check(c *scenario.Checker) {
 		e.check.check(c, "")
 	}
 	c.Step("since", e.Since)
+	oneLimit(c, e.Within, e.Patience)
+}
+
+// oneLimit reports a time that is both an assertion and not.
+func oneLimit(c *scenario.Checker, within, patience time.Duration) {
+	if within > 0 && patience > 0 {
+		c.Fail("patience", "both within and patience", "within if it must be so fast, otherwise patience")
+	}
 }
 
 func (k check) check(c *scenario.Checker, in string) {
@@ -149,23 +161,22 @@ func (k check) subject() scenario.Subject {
 	case k.Event != nil:
 		return scenario.EventsIn(k.Event.Cluster, k.Event.Namespace)
 	}
-	return scenario.Subject{}
+	return k.at
 }
 
 func (e *expect) Do(ctx context.Context, c *scenario.Call) error {
-	within := cmp.Or(e.Within, 30*time.Second)
 	checks := e.checks()
 	view, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
 		var last scenario.Judgement
 		for _, k := range checks {
 			last = k.judge(v)
-			last.Expected += e.time(within)
+			last.Expected += e.time()
 			if !last.Met {
 				return last
 			}
 		}
 		return last
-	}, within, e.For, e.Since)
+	}, scenario.Limit{Within: e.Within, Patience: cmp.Or(e.Patience, 30*time.Second), Stays: e.For, Since: e.Since})
 	if err != nil {
 		return err
 	}
@@ -177,8 +188,11 @@ func (e *expect) Do(ctx context.Context, c *scenario.Call) error {
 	return nil
 }
 
-func (e *expect) time(within time.Duration) string {
-	s := " within " + scenario.Span(within)
+func (e *expect) time() string {
+	s := ""
+	if e.Within > 0 {
+		s = " within " + scenario.Span(e.Within)
+	}
 	if e.For > 0 {
 		s += ", for " + scenario.Span(e.For)
 	}

@@ -15,7 +15,7 @@ import (
 // label changes the labels of a cluster. Addons and cloud are written as in cluster.yaml and pass through the bridge;
 // labels and annotations are set on the registration directly.
 type label struct {
-	changes
+	changes     `yaml:",inline"`
 	Cluster     string             `yaml:"cluster" need:"true"`
 	Addons      map[string]bool    `yaml:"addons" doc:"addon -> enabled, as spec.addons in cluster.yaml"`
 	Cloud       *clusterCloud      `yaml:"cloud" doc:"as spec.cloud in cluster.yaml"`
@@ -43,6 +43,9 @@ func (l *label) Check(c *scenario.Checker) {
 		c.Fail("", "empty label", "add addons, cloud, labels or annotations")
 	}
 }
+
+// Alone tells why it is not played beside other stories.
+func (*label) Alone() string { return "changes what an engine knows of a cluster" }
 
 func (l *label) Do(ctx context.Context, c *scenario.Call) error {
 	cluster, ok := c.Estate.Cluster(l.Cluster)

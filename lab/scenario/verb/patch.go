@@ -15,7 +15,7 @@ import (
 )
 
 type patch struct {
-	changes
+	changes            `yaml:",inline"`
 	scenario.ObjectRef `yaml:",inline"`
 	Set                map[string]any `yaml:"set" doc:"path in the object -> value"`
 	Unset              []string       `yaml:"unset" doc:"paths to remove"`

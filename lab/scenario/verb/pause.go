@@ -8,11 +8,14 @@ import (
 
 // pause freezes a cluster until it is resumed or the story ends.
 type pause struct {
-	changes
+	changes `yaml:",inline"`
 	Cluster string `yaml:"cluster" need:"true"`
 }
 
 func (p *pause) Check(*scenario.Checker) {}
+
+// Alone tells why it is not played beside other stories.
+func (*pause) Alone() string { return "cuts off a cluster" }
 
 func (p *pause) Do(ctx context.Context, c *scenario.Call) error {
 	c.Undo("resume "+p.Cluster, func(ctx context.Context) error { return c.Clusters.Resume(ctx, p.Cluster) })

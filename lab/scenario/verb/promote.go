@@ -15,21 +15,31 @@ import (
 
 // promotion promotes an addon's version to a later environment.
 type promotion struct {
-	changes
+	changing
 	Addon   string        `yaml:"addon" need:"true"`
 	From    string        `yaml:"from" need:"true" doc:"environment"`
 	To      string        `yaml:"to" need:"true" doc:"a later environment"`
 	Author  string        `yaml:"author" doc:"default 'release bot'"`
 	Gate    string        `yaml:"gate" enum:"healthy,none" doc:"healthy, the default: every cluster of the earlier environment must run the version, in sync and healthy"`
-	Within  time.Duration `yaml:"within" max:"10m" doc:"timeout of the gate; default 2m"`
+	Within  time.Duration `yaml:"within" max:"10m" doc:"how fast the gate must open: a deadline"`
 	Outcome string        `yaml:"outcome" enum:"promoted,refused" doc:"expected outcome; default promoted"`
+	Refusal refusal       `yaml:"refusal" doc:"of outcome refused: by gate, and what the gate saw"`
+
+	Patience time.Duration `yaml:"patience" max:"10m" doc:"without within: how long nothing may move until the gate opens; five times that is the limit; default 2m"`
 }
 
 func (p *promotion) Check(c *scenario.Checker) {
-	if p.Outcome == "refused" && p.Within > 0 {
-		c.Fail("within", "a refusal has no timeout", "remove within")
+	if p.Outcome == "refused" && p.Within+p.Patience > 0 {
+		c.Fail("outcome", "a refusal has no timeout", "remove within and patience")
 	}
+	if p.Outcome != "refused" && !p.Refusal.isZero() {
+		c.Fail("refusal", "refusal needs outcome: refused", "add it")
+	}
+	oneLimit(c, p.Within, p.Patience)
 }
+
+// Alone tells why it is not played beside other stories.
+func (*promotion) Alone() string { return "commits to Git" }
 
 func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 	tree, err := c.Forge.Tree(ctx, scenario.Branch)
@@ -50,7 +60,7 @@ func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {
 		return p.refused(ctx, c, plan, gate)
 	}
 	if p.Gate != "none" {
-		if _, err := c.Await(ctx, gate, cmp.Or(p.Within, 2*time.Minute), 0, ""); err != nil {
+		if _, err := c.Await(ctx, gate, scenario.Limit{Within: p.Within, Patience: cmp.Or(p.Patience, 2*time.Minute)}); err != nil {
 			return err
 		}
 	}
@@ -67,13 +77,12 @@ func (p *promotion) refused(ctx context.Context, c *scenario.Call, plan promote.
 		_, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
 			seen = gate(v)
 			return scenario.Judgement{Met: !seen.Unknown, Expected: seen.Expected + ", or not", Seen: seen.Seen, Subject: seen.Subject}
-		}, gateTimeout, 0, "")
+		}, scenario.Limit{Patience: gateTimeout})
 		if err != nil {
 			return err
 		}
 		if !seen.Met {
-			c.Did("refused: %s", seen.Seen)
-			return nil
+			return p.Refusal.judge(c, "gate", seen.Seen)
 		}
 	}
 	if err := p.promote(ctx, c, plan); err != nil {

@@ -9,11 +9,14 @@ import (
 
 // switching replaces the lab's engine until the end of the story.
 type switching struct {
-	changes
-	Engine lab.EngineType `yaml:"engine" need:"true" doc:"the new engine, until the end of the story"`
+	changes `yaml:",inline"`
+	Engine  lab.EngineType `yaml:"engine" need:"true" doc:"the new engine, until the end of the story"`
 }
 
 func (s *switching) Check(*scenario.Checker) {}
+
+// Alone tells why it is not played beside other stories.
+func (*switching) Alone() string { return "replaces the engine" }
 
 func (s *switching) Do(ctx context.Context, c *scenario.Call) error {
 	to := s.Engine

@@ -14,13 +14,11 @@ func All() []scenario.Verb {
 		{Name: "apply", Doc: "applies a manifest to a cluster, like kubectl apply", New: func() scenario.Action { return &apply{} }},
 		{Name: "delete", Doc: "deletes an object from a cluster, like kubectl delete", New: func() scenario.Action { return &remove{} }},
 		{Name: "pause", Doc: "freezes a cluster, as if its network were gone", New: func() scenario.Action { return &pause{} }},
-		{Name: "resume", Doc: "resumes a paused cluster", New: func() scenario.Action { return &resume{} }},
+		{Name: "resume", Doc: "resumes a paused cluster, or connects one that was disconnected", New: func() scenario.Action { return &resume{} }},
+		{Name: "reboot", Doc: "reboots nodes of a cluster", New: func() scenario.Action { return &reboot{} }},
+		{Name: "partition", Doc: "disconnects a cluster from the lab's network", New: func() scenario.Action { return &partition{} }},
+		{Name: "request", Doc: "sends an HTTP request, and expects an answer", New: func() scenario.Action { return &request{} }},
 		{Name: "switch", Doc: "replaces the lab's engine until the story ends", New: func() scenario.Action { return &switching{} }},
 		{Name: "wait", Doc: "waits for a fixed time", New: func() scenario.Action { return &wait{} }},
 	}
 }
-
-// changes marks a mutating action.
-type changes struct{}
-
-func (changes) Changes() bool { return true }

@@ -21,6 +21,6 @@ func (w *wait) Do(ctx context.Context, c *scenario.Call) error {
 	if err := lab.Sleep(ctx, w.For); err != nil {
 		return err
 	}
-	c.Did("%s passed", w.For)
+	c.Did("%s passed", scenario.Span(w.For))
 	return nil
 }

@@ -1,0 +1,79 @@
+package series_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/scenario"
+	"homelab/lab/scenario/scenariotest"
+	"homelab/lab/scenario/series"
+	"homelab/lab/scenario/verb"
+)
+
+// Stories without common subjects are played side by side, and those with some in turn. Each has a report of its own, and its lab is as it was.
+func TestPlayBeside(t *testing.T) {
+	p := play(t, []string{"left", "over", "right", "unmet"}, nil, func(o *series.Options) { o.Jobs = 3 })
+	if p.calls[0] != "together left right" {
+		t.Fatalf("%q", p.calls)
+	}
+	both := slices.Sorted(slices.Values(p.calls[1:7]))
+	equal(t, "side by side", both, []string{"begin left", "begin right", "end left passed left.html", "end right passed right.html", "left 1 passed", "right 1 passed"})
+	for i, name := range []string{"left", "right"} { // as a whole, whichever ends first
+		at := slices.Index(p.calls, "begin "+name)
+		equal(t, name, p.calls[at:at+3], []string{both[i], name + " 1 passed", "end " + name + " passed " + name + ".html"})
+	}
+	equal(t, "in turn", p.calls[7:], []string{
+		"begin over", "over 1 begins", "over 1 passed", "end over passed over.html", "begin unmet", "unmet 1 begins", "unmet 1 failed", "end unmet failed unmet.html",
+	})
+	if p.Took > 150*time.Second {
+		t.Errorf("took %s", p.Took)
+	}
+}
+
+// An interrupt ends all of them, and the lab is as it was.
+func TestPlayBesideInterrupted(t *testing.T) {
+	p := play(t, []string{"left", "right", "last"}, func(_ string, interrupt func()) { time.AfterFunc(10*time.Second, interrupt) }, func(o *series.Options) { o.Jobs = 2 })
+	if len(p.Results) != 2 {
+		t.Fatalf("%q", p.calls)
+	}
+	for _, r := range p.Results {
+		if r.Verdict != scenario.Interrupted || len(r.Left) > 0 || r.Took > 20*time.Second {
+			t.Errorf("%s %s after %s, left %q", r.Scenario, r.Verdict, r.Took, r.Left)
+		}
+	}
+}
+
+// What changes Git or a whole cluster is refused by name.
+func TestBesideRefused(t *testing.T) {
+	root := os.DirFS(filepath.Join("..", "..", ".."))
+	files := map[string]string{}
+	for name, spec := range stories {
+		files["scenarios/"+name+"/scenario.yaml"] = "{apiVersion: lab/v1alpha1, kind: Scenario, metadata: {name: " + name + "}, spec: {title: t, teaches: t, " + spec + "}}"
+	}
+	fsys := scenariotest.Files(t, root, files)
+	synctest.Test(t, func(t *testing.T) {
+		list, err := scenario.LoadAll(fsys, []string{"left", "stuck", "labels"}, verb.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := scenariotest.New(t, fsys).World
+		if err := scenario.Beside(list[:1], w); err != nil {
+			t.Error(err)
+		}
+		var e *lab.Error
+		if err := scenario.Beside(list, w); !errors.As(err, &e) || e.Exit != lab.ExitInvalid {
+			t.Fatalf("%v", err)
+		}
+		want := "stuck: step 1 commits to Git\nlabels: step 1 changes what an engine knows of a cluster, step 2 commits to Git"
+		if got := strings.Join(e.Details, "\n"); got != want || !strings.HasPrefix(e.Message, "2 of 3 stories") {
+			t.Errorf("%s\n%s\nwant:\n%s", e.Message, got, want)
+		}
+	})
+}
