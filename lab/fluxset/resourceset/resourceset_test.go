@@ -99,15 +99,18 @@ func TestUnknown(t *testing.T) {
 			[]string{"set.yaml:4: ResourceSet web: the inputs of ResourceSetInputProvider web/other, which nothing in the repositories creates, are not known"},
 		},
 		"uid": {
-			"spec: {inputsFrom: [{name: static}], resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"a-<< inputs.id >>\"}}, " + object + "]}\n", static, []string{"ConfigMap b set.yaml:4"},
+			"spec: {inputsFrom: [{name: static}], resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"a-<< inputs.id >>\"}}, " + object + "]}\n", static,
+			[]string{"ConfigMap b set.yaml:4"},
 			[]string{"set.yaml:4: ResourceSet web: what spec.resources[0] makes is not known: inputs.id depends on the UID of ResourceSetInputProvider static, which only a cluster assigns"},
 		},
 		"random": {
-			"spec: {inputs: [{name: a}], resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"<< randInt 1 2 >>\"}}, " + object + "]}\n", static, []string{"ConfigMap a set.yaml:4"},
+			"spec: {inputs: [{name: a}], resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"<< randInt 1 2 >>\"}}, " + object + "]}\n", static,
+			[]string{"ConfigMap a set.yaml:4"},
 			[]string{"set.yaml:4: ResourceSet web: what spec.resources[0] makes is not known: it calls randInt, whose result depends on the operator"},
 		},
 		"copied": {
-			"spec: {inputs: [{name: a}], resources: [{apiVersion: v1, kind: Secret, metadata: {name: a, annotations: {" + copyFrom + ": web/other}}}]}\n", static, []string{"Secret a set.yaml:4"},
+			"spec: {inputs: [{name: a}], resources: [{apiVersion: v1, kind: Secret, metadata: {name: a, annotations: {" + copyFrom + ": web/other}}}]}\n", static,
+			[]string{"Secret a set.yaml:4"},
 			[]string{"set.yaml:4: ResourceSet web: the data of Secret a is not known: it is that of web/other in the cluster"},
 		},
 	} {
