@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"homelab/lab"
 	"homelab/lab/docker"
 	"homelab/lab/scenario"
 )
@@ -85,12 +84,9 @@ func (c *Clusters) Resume(ctx context.Context, cluster string) error {
 }
 
 func (c *Clusters) nodes(ctx context.Context, cluster, command string, which func(docker.Container) bool) error {
-	list, err := c.docker.Containers(ctx, "label="+kindCluster+"="+lab.KindName(c.lab, cluster), "network="+lab.NetworkName(c.lab))
+	list, err := c.machines(ctx, cluster)
 	if err != nil {
-		return fmt.Errorf("cluster %s: %w", cluster, err)
-	}
-	if len(list) == 0 {
-		return fmt.Errorf("cluster %s has no nodes", cluster)
+		return err
 	}
 	args := []string{command}
 	for _, n := range list {
@@ -101,8 +97,5 @@ func (c *Clusters) nodes(ctx context.Context, cluster, command string, which fun
 	if len(args) == 1 {
 		return nil
 	}
-	if _, err := c.docker.Output(ctx, nil, args...); err != nil {
-		return fmt.Errorf("cluster %s: %w", cluster, err)
-	}
-	return nil
+	return c.output(ctx, cluster, args...)
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -84,12 +85,17 @@ func (c *Clusters) Repair(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// machines returns the node containers of a cluster, connected or not.
+// machines returns the node containers of a cluster that were created for the lab's network, connected or not.
 func (c *Clusters) machines(ctx context.Context, cluster string) ([]docker.Container, error) {
 	list, err := c.docker.Containers(ctx, "label="+kindCluster+"="+lab.KindName(c.lab, cluster))
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", cluster, err)
 	}
+	network := lab.NetworkName(c.lab)
+	list = slices.DeleteFunc(list, func(n docker.Container) bool {
+		_, connected := n.Addresses[network]
+		return !connected && n.Network != network
+	})
 	if len(list) == 0 {
 		return nil, fmt.Errorf("cluster %s has no nodes", cluster)
 	}
