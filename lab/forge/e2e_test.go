@@ -27,6 +27,7 @@ import (
 	"homelab/lab/forge"
 	"homelab/lab/forge/forgetest"
 	"homelab/lab/gate"
+	"homelab/lab/supply/source"
 
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/google/go-containerregistry/pkg/crane"
@@ -37,7 +38,15 @@ import (
 // spec returns the forge's images. Gitea's is from the docker-archive LAB_E2E_GITEA, or from the engine; the gate's is built here.
 func spec(t *testing.T, d *docker.Docker) forge.Spec {
 	t.Helper()
-	const ref = "docker.gitea.com/gitea:1.26.0"
+	recipes, err := source.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	component, ok := recipes.Get("gitea")
+	if !ok {
+		t.Fatal("no recipe for gitea")
+	}
+	ref := component.Ref
 	i := lab.Image{Name: "gitea", Ref: ref, Archive: os.Getenv("LAB_E2E_GITEA")}
 	id, found, err := d.ImageID(t.Context(), ref)
 	if err != nil {
