@@ -137,7 +137,7 @@ func versioned(of admission.Attributes) *admission.VersionedAttributes {
 	return v
 }
 
-// unknowable is what nobody knows offline, by how expressions ask for it.
+// unknowable is what is unknown offline, by how expressions ask for it.
 var unknowable = []struct {
 	asks *regexp.Regexp
 	what string
@@ -150,7 +150,7 @@ var unknowable = []struct {
 // added is what an object has besides its manifest once it exists.
 var added = regexp.MustCompile(`\b(status|resourceVersion|uid|generation|creationTimestamp|deletionTimestamp|managedFields)\b`)
 
-// asks returns what expressions ask for that nobody knows, or "".
+// asks returns the unknowable that expressions read, or "".
 func asks(expressions []string) string {
 	var list []string
 	for _, u := range unknowable {

@@ -50,7 +50,7 @@ type boundPolicy struct {
 	bindings []*admission1.ValidatingAdmissionPolicyBinding
 	compiled func() (*compiled, error)
 
-	asks      string // for what nobody knows offline
+	asks      string // what of the unknowable it reads
 	ofLive    bool   // it may ask for what only an object that exists has
 	ofObject  bool   // its conditions ask for the object alone
 	ofContext bool   // it asks for the namespace's object

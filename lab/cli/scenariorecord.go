@@ -19,7 +19,7 @@ import (
 func (p *program) scenarioRecordCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "record",
-		Usage:     "watch the running lab while somebody works, and write a scenario of it",
+		Usage:     "write a scenario from what is done to the running lab",
 		ArgsUsage: "WORD",
 		Description: "Commits on the engines' branch, promotions, changes of clusters' labels, and what is changed with kubectl become steps of scenarios/WORD, each\n" +
 			"followed by an expectation of what was seen to follow. It ends with ctrl-c, or after --for. Read the file before you share it.\n\n" +

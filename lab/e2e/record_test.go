@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,11 +53,30 @@ func (l *testLab) recorded(t *testing.T) {
 	if _, err := deployments.Patch(ctx, "podinfo", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{FieldManager: "kubectl-patch"}); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(30 * time.Second)
+	seen := func(line string, mended func() error) {
+		t.Helper()
+		eventually(t, time.Minute, func() error {
+			if !recording.printed(line) {
+				return fmt.Errorf("the recording has not printed %q", line)
+			}
+			return mended()
+		})
+		l.settled("prod-podinfo")
+	}
+	seen("deployment podinfo in prod is edited by hand", func() error {
+		d, err := deployments.Get(ctx, "podinfo", metav1.GetOptions{})
+		if err == nil && *d.Spec.Replicas != 2 {
+			err = fmt.Errorf("%d replicas", *d.Spec.Replicas)
+		}
+		return err
+	})
 	if err := l.kube("prod").CoreV1().Services("podinfo").Delete(ctx, "podinfo", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(30 * time.Second)
+	seen("service podinfo in prod is deleted", func() error {
+		_, err := l.kube("prod").CoreV1().Services("podinfo").Get(ctx, "podinfo", metav1.GetOptions{})
+		return err
+	})
 	if err := recording.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}

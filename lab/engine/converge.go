@@ -36,7 +36,7 @@ func (p Pending) String() string {
 	return fmt.Sprintf("%s: %s", p.Application, p.Reason)
 }
 
-// Moves notices what moves during a wait. What goes around in circles, such as a release that fails and is retried, does not move.
+// Moves notices what moves during a wait. A repeated state, such as that of a release that is retried, is no progress.
 type Moves struct {
 	seen map[Pending]bool
 	left int // fewest so far

@@ -3,15 +3,12 @@ package fluxset
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -262,142 +259,6 @@ func isKustomization(n *yaml.Node) bool {
 
 func key(n *yaml.Node) string {
 	return strict.Text(n, "metadata", "namespace") + "/" + strict.Text(n, "metadata", "name")
-}
-
-// follow builds a Kustomization and then those in it. Faults of a mounted repository are left out, not reported: it is not
-// ours to fix.
-func (x *expander) follow(doc render.Document, parent *Application, depth int) *Application {
-	at := lab.Position{File: doc.File, Line: doc.Line}
-	app := &Application{Namespace: strict.Text(doc.Node, "metadata", "namespace"), Name: strict.Text(doc.Node, "metadata", "name"), At: at, Manifest: doc.Node}
-	if parent != nil {
-		app.Parent, app.mounted = parent.Key(), parent.mounted
-	}
-	fail := func(at lab.Position, message string) *Application {
-		if app.mounted {
-			app.stall(message)
-			return app
-		}
-		x.fail(at, message, "")
-		app.invalid = message
-		return nil
-	}
-	if depth > maxDepth {
-		x.fail(at, fmt.Sprintf("Kustomizations nest more than %d deep", maxDepth), "")
-		return nil
-	}
-	var spec map[string]any
-	if n := strict.Get(doc.Node, "spec"); n == nil || n.Decode(&spec) != nil {
-		return fail(at, "spec is missing")
-	}
-	x.conditions(app, doc.Node)
-	app.Remote = x.remote(app, doc)
-	x.assign(app)
-	x.account(app, doc)
-	ref := strict.Get(doc.Node, "spec", "sourceRef")
-	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
-	if name, ok := strings.CutPrefix(source, sourcev1.OCIRepositoryKind+" "); ok && x.Artifacts && x.of[source] == nil && x.of[sourcev1.GitRepositoryKind+" "+name] != nil {
-		source, app.fromOCI = sourcev1.GitRepositoryKind+" "+name, true
-	}
-	app.source = source
-	from, err := x.treeOf(source)
-	var absent *Absent
-	switch {
-	case errors.Is(err, errNoSource):
-		app.Missing, app.Path = source, path.Clean(strict.Text(doc.Node, "spec", "path"))
-		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s: source %s does not exist", app.Name, source))
-		return app
-	case errors.As(err, &absent) && absent.Why == "":
-		app.Elsewhere = from.url // not in the files
-		if app.engine = app.mounted && appliesFlux(doc.Node, from.url); app.engine {
-			app.stall(replacesFlux)
-		}
-		return app
-	case err != nil:
-		app.stall(source + ": " + err.Error())
-		return app
-	}
-	within := app.mounted
-	if app.mounted = from.mounted; app.mounted {
-		x.leaveOutRemote(app, doc.Node)
-		x.leaveOutIncluding(app)
-	}
-	app.Path = from.place(strict.Text(doc.Node, "spec", "path"))
-	k := render.Kustomization{FS: from.FS, Budget: x.Budget, Path: strict.Text(doc.Node, "spec", "path"), Spec: spec, Variables: x.variables(app, doc), Note: func(p lab.Problem) {
-		p.File = from.place(p.File)
-		x.Notes = append(x.Notes, p)
-	}}
-	objects, unset, err := app.build(k, from)
-	var invalid *render.Error
-	switch {
-	case err != nil && within:
-		app.stall("cannot be built: " + err.Error())
-		return app
-	case errors.As(err, &invalid):
-		p := invalid.Problem
-		p.File = from.place(p.File)
-		if invalid.Remote != "" {
-			p.Cure = cmp.Or(p.Cure, "lab reads no remote bases: put it into the repository, or leave it out if it is Flux's own, which lab installs")
-		}
-		x.Problems = append(x.Problems, p)
-		app.invalid = p.Message
-		return app
-	case err != nil:
-		x.fail(at, err.Error(), "")
-		app.invalid = err.Error()
-		return app
-	}
-	app.Objects, app.Unset, app.Built, app.Place = objects, unset, k, from.place
-	literal := ""
-	if k.Variables == nil && strict.Get(doc.Node, "spec", "postBuild") != nil {
-		literal = x.literal(app)
-	}
-	if app.engine = app.mounted && parent != nil && installsFlux(objects); app.engine {
-		app.stall(replacesFlux)
-	}
-	if len(unset) > 0 && app.mounted { // strict, like Flux
-		app.stall(fmt.Sprintf("variable %s is not set: %s", unset[0].Name, unset[0].At))
-	}
-	if app.Remote != "" {
-		x.leaveOutNested(app)
-		x.applied(app)
-		return app
-	}
-	x.leads(app, literal, depth)
-	return app
-}
-
-// leads follows what an application applies.
-func (x *expander) leads(app *Application, literal string, depth int) {
-	x.sources(app.Objects)
-	x.applied(app)
-	for _, o := range app.Objects {
-		x.bridged(app.Name, app.Cluster, o)
-		switch {
-		case ignored(o.Node):
-		case strict.Text(o.Node, "kind") == "HelmRelease":
-			app.Releases = append(app.Releases, x.release(o))
-			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
-			x.assign(app)
-			x.readValues(app, o)
-			x.account(app, o)
-			if app.mounted {
-				x.leaveOutRemote(app, o.Node)
-			}
-			r := &app.Releases[len(app.Releases)-1]
-			if strings.Contains(r.ReleaseName, "${") && literal != "" {
-				r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s has the release name %s: %s", r.Name, r.ReleaseName, literal))
-			}
-			if r.Engine && app.mounted {
-				app.stall("HelmRelease " + r.Name + " " + replacesFlux)
-			}
-			app.LeftOut = cmp.Or(app.LeftOut, r.why)
-		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
-			x.seen[key(o.Node)] = true
-			if below := x.follow(o, app, depth+1); below != nil {
-				x.Applications = append(x.Applications, *below)
-			}
-		}
-	}
 }
 
 func lineOf(n *yaml.Node) int {

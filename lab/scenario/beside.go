@@ -13,7 +13,7 @@ import (
 
 // Loner is an action that concerns more than its subjects: all that follows Git, or a whole cluster. A story with one is not played beside others.
 type Loner interface {
-	// Alone says what it does to others: "commits to Git".
+	// Alone returns the reason: "commits to Git".
 	Alone() string
 }
 
@@ -105,7 +105,7 @@ func (w World) common(s, o Subject) bool {
 // their changes.
 type Company struct{ opened, undone *meeting }
 
-// NewCompany returns a Company of so many stories.
+// NewCompany returns a Company for a number of stories.
 func NewCompany(stories int) *Company {
 	return &Company{opened: newMeeting(stories), undone: newMeeting(stories)}
 }

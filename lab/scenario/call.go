@@ -42,7 +42,7 @@ func (c *Call) UndoWithin(title string, within time.Duration, do func(context.Co
 	c.playing.undos = append(c.playing.undos, undo{title: title, within: within, do: do})
 }
 
-// Unchanged takes the last undo of the step back: its change was refused.
+// Unchanged drops the last undo of the step, whose change was refused.
 func (c *Call) Unchanged() {
 	if n := len(c.playing.undos); n > c.undos && !c.playing.undos[n-1].branch {
 		c.playing.undos = c.playing.undos[:n-1]

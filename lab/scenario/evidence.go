@@ -79,7 +79,11 @@ type witness struct {
 }
 
 func (w witness) collect() []Evidence {
-	for _, secret := range w.list("Secret") {
+	secrets, err := w.list("Secret")
+	if err != nil { // nothing could be masked
+		return []Evidence{{w.place.Cluster, w.place.Namespace, "events", []string{"left out with all logs, as Secrets cannot be read to mask them: " + err.Error()}}}
+	}
+	for _, secret := range secrets {
 		data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 		for key, value := range data {
 			if text, err := base64.StdEncoding.DecodeString(value); err == nil {
@@ -94,10 +98,10 @@ func (w witness) collect() []Evidence {
 	return append(list, w.logs()...)
 }
 
-func (w witness) list(kind string) []unstructured.Unstructured {
+func (w witness) list(kind string) ([]unstructured.Unstructured, error) {
 	resource, err := w.client.Resource(Subject{APIVersion: "v1", Kind: kind, Namespace: w.place.Namespace})
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var list *unstructured.UnstructuredList
 	err = answered(w.ctx, func(ctx context.Context) (err error) {
@@ -105,13 +109,13 @@ func (w witness) list(kind string) []unstructured.Unstructured {
 		return err
 	})
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return list.Items
+	return list.Items, nil
 }
 
 func (w witness) events() []string {
-	all := w.list("Event")
+	all, _ := w.list("Event") // without an answer, the failure is reported alone
 	slices.SortStableFunc(all, func(a, b unstructured.Unstructured) int { return happened(&a).Compare(happened(&b)) })
 	var lines []string
 	for _, u := range all[max(0, len(all)-maxEvents):] {
@@ -133,7 +137,8 @@ func (w witness) logs() []Evidence {
 		return nil
 	}
 	var containers []container
-	for _, u := range w.list("Pod") {
+	pods, _ := w.list("Pod")
+	for _, u := range pods {
 		var pod corev1.Pod
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod) == nil {
 			containers = append(containers, containersOf(pod)...)

@@ -83,6 +83,23 @@ func TestEvidenceMasked(t *testing.T) {
 	})
 }
 
+// Without the Secrets, nothing can be masked: neither events nor logs are shown.
+func TestEvidenceWithoutSecrets(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: never
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 99}}
+`, nil, func(b *bench) {
+		b.Clusters.Logs = map[string]string{"p/app": "by value: s3cr3t-value\n"}
+		b.put("Pod", "p", map[string]any{"status": map[string]any{"containerStatuses": []any{map[string]any{"name": "app", "ready": true, "restartCount": int64(0), "state": map[string]any{}}}}})
+		b.Clusters.Forbidden = map[string]bool{"secrets": true}
+		e := b.play().Steps[0].Evidence
+		if len(e) != 1 || len(e[0].Lines) != 1 || !strings.Contains(e[0].Lines[0], "forbidden") {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // put creates an object in prod's namespace podinfo.
 func (b *bench) put(kind, name string, content map[string]any) {
 	b.t.Helper()

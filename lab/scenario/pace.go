@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pace notices what moves during a wait: what concerns it is in a state in which it was not before. What goes around in circles does not move.
+// pace notices progress during a wait: a state of what concerns it that was not seen before. A repeated state is no progress.
 type pace struct {
 	seen  map[[sha256.Size]byte]bool
 	moved time.Time
@@ -104,7 +104,7 @@ func concerning(subjects []Subject) func(Subject, State) bool {
 	}
 }
 
-// around starts to watch the events around subjects, which tell of pods. Nobody waits for the watches.
+// around starts to watch the events of subjects, among them those of their pods, without waiting for the watches.
 func (r *Recorder) around(subjects []Subject) {
 	for _, place := range r.places(subjects) {
 		r.start(place)

@@ -148,7 +148,7 @@ func (x *expansion) selected(from *yaml.Node, path string) (found []render.Docum
 	return found, nil
 }
 
-// exported returns what a provider exports, or none if files do not tell.
+// exported returns what a provider exports, or nothing if the files do not have it.
 func (x *expansion) exported(p render.Document) ([]provided, error) {
 	spec := strict.Get(p.Node, "spec")
 	at := lab.Position{File: p.File, Line: p.Line}

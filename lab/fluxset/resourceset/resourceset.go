@@ -1,4 +1,4 @@
-// Package resourceset expands ResourceSets of Flux Operator as far as files tell: https://fluxoperator.dev/docs/crd/resourceset/
+// Package resourceset expands ResourceSets of Flux Operator, as far as the files determine them: https://fluxoperator.dev/docs/crd/resourceset/
 package resourceset
 
 import (
@@ -66,7 +66,7 @@ func (s Set) Expand() (objects []render.Document, unknown lab.Problems, err erro
 	return x.objects, x.unknown, nil
 }
 
-// disabled reports whether the operator is told to leave an object alone.
+// disabled reports whether the operator ignores an object.
 func disabled(n *yaml.Node) bool {
 	return strict.Text(n, "metadata", "annotations", reconcile) == "disabled"
 }

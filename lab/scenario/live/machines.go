@@ -123,7 +123,7 @@ func (c *Clusters) inside(ctx context.Context, node, namespace, pod string, prog
 		return nil, err
 	}
 	if len(list) != 1 {
-		return nil, fmt.Errorf("node %s is none of lab's", node)
+		return nil, fmt.Errorf("node %s does not belong to the lab", node)
 	}
 	return c.docker.Exec(ctx, list[0].Name, nil, append([]string{"sh", "-c", inNetwork, "sh", namespace, pod}, program...)...)
 }

@@ -40,11 +40,11 @@ func ref(s scenario.Subject) pairs {
 func deletion(s scenario.Subject, before view) *action {
 	return &action{
 		title: s.String() + " is deleted", verb: "delete", params: ref(s), before: before, subject: s, deleted: true,
-		comments: []string{"a cluster does not tell who deleted it: remove this step if it was not by hand"},
+		comments: []string{"the cluster does not record who deleted it: remove this step if it was not by hand"},
 	}
 }
 
-// edited returns what somebody did to an object, or nil if nothing of it counts.
+// edited returns the action that changed an object, or nil if nothing relevant changed.
 func edited(s scenario.Subject, was map[string]any, u *unstructured.Unstructured, before view) *action {
 	changes := differ("", content(was), content(u.Object))
 	if was == nil || len(changes) > maxPaths {
@@ -80,7 +80,7 @@ func edited(s scenario.Subject, was map[string]any, u *unstructured.Unstructured
 	return a
 }
 
-// bare returns an object as somebody would write it.
+// bare returns an object without the fields that a cluster adds.
 func bare(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: content(u.Object)}
 	out.SetAPIVersion(u.GetAPIVersion())
@@ -127,7 +127,7 @@ func labelled(cluster string, was, is scenario.Marks) *action {
 	return a
 }
 
-// committed returns what somebody pushed.
+// committed returns the action of a push, or nil for an empty commit.
 func (r *Recording) committed(was, is scenario.Tree) (*action, error) {
 	before, err := files(was.FS)
 	if err != nil {

@@ -88,7 +88,7 @@ func join(path, key string) string {
 	return path + "." + word
 }
 
-// content returns what somebody can mean to change of an object.
+// content returns the fields of an object that people change.
 func content(o map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range o {

@@ -1,4 +1,4 @@
-// Package record watches a lab while somebody works, and writes a scenario that does the same and expects what was seen to follow.
+// Package record watches a lab while a person works, and writes a scenario that repeats the actions and expects the effects that followed.
 package record
 
 import (
@@ -25,8 +25,7 @@ type Recording struct {
 	mu      sync.Mutex
 	apps    map[scenario.Subject]seen
 	objects map[scenario.Subject]seen
-	listed  map[string]bool // cluster and kind
-	look    view            // as of the last look at the forge
+	look    view // as of the last look at the forge
 	looked  time.Time
 	tree    scenario.Tree
 	marks   map[string]scenario.Marks
@@ -44,7 +43,7 @@ type seen struct {
 // view is the state of a lab at one time.
 type view struct{ apps, objects map[scenario.Subject]seen }
 
-// action is something that somebody did.
+// action is what a person did.
 type action struct {
 	at       time.Time
 	title    string
@@ -62,10 +61,10 @@ type action struct {
 	deleted  bool
 }
 
-// Watch watches until ctx ends, and tells each action when it is seen.
+// Watch watches until ctx ends, and reports each action when it is seen.
 func Watch(ctx context.Context, w scenario.World, say func(string)) (*Recording, error) {
 	r := &Recording{
-		world: w, say: say, began: time.Now(), apps: map[scenario.Subject]seen{}, objects: map[scenario.Subject]seen{}, listed: map[string]bool{}, marks: map[string]scenario.Marks{},
+		world: w, say: say, began: time.Now(), apps: map[scenario.Subject]seen{}, objects: map[scenario.Subject]seen{}, marks: map[string]scenario.Marks{},
 	}
 	var err error
 	if r.tree, err = w.Forge.Tree(ctx, scenario.Branch); err != nil {
@@ -82,16 +81,21 @@ func Watch(ctx context.Context, w scenario.World, say func(string)) (*Recording,
 	defer stop()
 	first := make(chan error, 1)
 	watching.Go(func() { r.applications(ctx, first) })
-	if err := <-first; err != nil {
+	late := time.NewTimer(listWithin)
+	defer late.Stop()
+	select {
+	case err := <-first:
+		if err != nil {
+			return nil, err
+		}
+	case <-late.C:
+		return nil, unlisted("the engine", "applications")
+	}
+	stopObjects, err := r.watchObjects(ctx)
+	if err != nil {
 		return nil, err
 	}
-	for _, c := range w.Estate.Clusters {
-		for _, kind := range kinds() {
-			ready := make(chan struct{})
-			watching.Go(func() { r.watch(ctx, c.Name, kind, ready) })
-			<-ready
-		}
-	}
+	defer stopObjects()
 	r.mu.Lock()
 	r.look, r.looked = r.viewLocked(), time.Now()
 	r.mu.Unlock()
@@ -185,7 +189,7 @@ func (r *Recording) add(a *action) {
 	}
 	a.at, a.before = time.Now(), r.look
 	if i > 0 && !r.actions[i-1].at.Before(r.looked) {
-		a.before = r.viewLocked() // somebody did something else since
+		a.before = r.viewLocked() // there was another action since
 	}
 	r.actions = slices.Insert(r.actions, i, a)
 	r.say(a.title)

@@ -237,6 +237,17 @@ func TestNothingDone(t *testing.T) {
 	}
 }
 
+// What is deleted while a watch is interrupted is seen afterwards.
+func TestDeletedWhileInterrupted(t *testing.T) {
+	files := recorded(t, func(p person) {
+		p.Clusters.BreakOff("prod")
+		p.deletes("prod", "apps/v1", "Deployment", "podinfo")
+	})
+	if text := string(files["scenario.yaml"]); !strings.Contains(text, "delete: {cluster: prod, apiVersion: apps/v1, kind: Deployment, namespace: podinfo, name: podinfo}") {
+		t.Errorf("%s", text)
+	}
+}
+
 // New files, removed ones and those that are no YAML are kept as files; what a commit removes is no deletion by hand.
 func TestFiles(t *testing.T) {
 	files := recorded(t, func(p person) {

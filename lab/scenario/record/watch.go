@@ -3,17 +3,17 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 
 	"homelab/lab"
+	"homelab/lab/informer"
 	"homelab/lab/scenario"
 )
 
@@ -34,124 +34,139 @@ func kinds() []schema.GroupVersionKind {
 	}
 }
 
-// watch watches a kind in a cluster, if the cluster serves it. ready is closed after the first attempt.
-func (r *Recording) watch(ctx context.Context, cluster string, kind schema.GroupVersionKind, ready chan struct{}) {
-	for first := true; ctx.Err() == nil; first = false {
-		_ = r.watchOnce(ctx, cluster, kind, func() {
-			if first {
-				close(ready)
-				first = false
-			}
-		})
-		if first {
-			close(ready)
-		}
-		_ = lab.Sleep(ctx, lookEvery) // the loop sees ctx end
-	}
+// listWithin is how long the first lists of all kinds may take.
+const listWithin = 15 * time.Second
+
+// watched is a kind that a cluster serves.
+type watched struct {
+	cluster  string
+	kind     schema.GroupVersionKind
+	informer cache.SharedIndexInformer
+	listed   cache.InformerSynced
 }
 
-func (r *Recording) watchOnce(ctx context.Context, cluster string, kind schema.GroupVersionKind, ready func()) error {
-	resource, err := r.resource(cluster, kind)
-	if err != nil {
-		return err
-	}
-	list, err := resource.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	r.listedAll(cluster, kind, list.Items)
-	watcher, err := resource.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	if err != nil {
-		return err
-	}
-	defer watcher.Stop()
-	ready()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, open := <-watcher.ResultChan():
-			u, ok := e.Object.(*unstructured.Unstructured)
-			if !open || e.Type == watch.Error || !ok {
-				return nil
-			}
-			if e.Type != watch.Bookmark {
-				r.object(cluster, u, e.Type == watch.Deleted)
-			}
-		}
-	}
-}
-
-func (r *Recording) resource(cluster string, kind schema.GroupVersionKind) (dynamic.ResourceInterface, error) {
+// objectsOf returns what is watched in a cluster.
+func (r *Recording) objectsOf(cluster string) ([]watched, error) {
 	client, err := r.world.Clusters.Client(cluster)
 	if err != nil {
 		return nil, err
 	}
-	mapping, err := client.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return nil, err
+	var list []watched
+	for _, kind := range kinds() {
+		mapping, err := client.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cluster %s: %w", cluster, err)
+		}
+		i := informer.New(client.Dynamic, client.Dynamic.Resource(mapping.Resource), &unstructured.Unstructured{})
+		if err := informer.Follow(i, nil, nil); err != nil {
+			return nil, err
+		}
+		handler, err := i.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(o any, first bool) {
+				if u, ok := o.(*unstructured.Unstructured); ok && first {
+					r.known(cluster, u)
+				} else if ok {
+					r.object(cluster, u, false)
+				}
+			},
+			UpdateFunc: func(_, o any) {
+				if u, ok := o.(*unstructured.Unstructured); ok {
+					r.object(cluster, u, false)
+				}
+			},
+			DeleteFunc: func(o any) {
+				if last, ok := o.(cache.DeletedFinalStateUnknown); ok { // while the watch was interrupted
+					o = last.Obj
+				}
+				if u, ok := o.(*unstructured.Unstructured); ok {
+					r.object(cluster, u, true)
+				}
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, watched{cluster, kind, i, handler.HasSynced})
 	}
-	return client.Dynamic.Resource(mapping.Resource), nil
+	return list, nil
+}
+
+// watchObjects watches the objects of all clusters until ctx ends or stop is called, and returns once it has their first lists.
+func (r *Recording) watchObjects(ctx context.Context) (stop func(), err error) {
+	var all []watched
+	var informers []cache.SharedIndexInformer
+	for _, c := range r.world.Estate.Clusters {
+		list, err := r.objectsOf(c.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range list {
+			informers = append(informers, w.informer)
+		}
+		all = append(all, list...)
+	}
+	stop = informer.Run(ctx, informers...)
+	within, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	for _, w := range all {
+		if !cache.WaitForCacheSync(within.Done(), w.listed) {
+			stop()
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, unlisted("cluster "+w.cluster, w.kind.Kind+"s")
+		}
+	}
+	return stop, nil
+}
+
+func unlisted(who, what string) error {
+	return &lab.Error{
+		Exit: lab.ExitTimeout, Code: "timeout", Message: fmt.Sprintf("%s did not list its %s within %s", who, what, lab.WholeSeconds(listWithin)), Cure: "lab status shows whether it answers",
+	}
 }
 
 func subjectOf(cluster string, u *unstructured.Unstructured) scenario.Subject {
 	return scenario.Subject{Cluster: cluster, APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// listedAll takes over a list: the first, or one after an interruption, during which deletions were missed.
-func (r *Recording) listedAll(cluster string, kind schema.GroupVersionKind, items []unstructured.Unstructured) {
-	key := cluster + " " + kind.String()
+// known takes over an object that was there before the recording.
+func (r *Recording) known(cluster string, u *unstructured.Unstructured) {
 	r.mu.Lock()
-	again := r.listed[key]
-	r.listed[key] = true
-	there := map[scenario.Subject]bool{}
-	for i := range items {
-		s := subjectOf(cluster, &items[i])
-		there[s] = true
-		if !again {
-			r.objects[s] = seen{at: r.began, object: items[i].Object}
-		}
-	}
-	var gone []scenario.Subject
-	for s := range r.objects {
-		if s.Cluster == cluster && s.Kind == kind.Kind && strings.HasPrefix(s.APIVersion, kind.GroupVersion().String()) && !there[s] {
-			gone = append(gone, s)
-		}
-	}
-	for _, s := range gone {
-		delete(r.objects, s)
-	}
-	r.mu.Unlock()
-	for i := range items {
-		if again {
-			r.object(cluster, &items[i], false)
-		}
-	}
+	defer r.mu.Unlock()
+	r.objects[subjectOf(cluster, u)] = seen{at: r.began, object: u.Object}
 }
 
-// object takes over a state, and finds out whether somebody made it.
+// object updates the state of an object, and adds what a person did to it.
 func (r *Recording) object(cluster string, u *unstructured.Unstructured, gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := subjectOf(cluster, u)
 	was, known := r.objects[s]
-	before := r.viewLocked()
+	if !gone && known && version(was.object) == u.GetResourceVersion() {
+		return
+	}
+	var before view // a copy, for actions only
+	did := gone && known && len(u.GetOwnerReferences()) == 0 || !gone && byHand(was.object, u.Object, r.began)
+	if did {
+		before = r.viewLocked()
+	}
 	if gone {
 		delete(r.objects, s)
-		if known && len(u.GetOwnerReferences()) == 0 {
-			r.did(deletion(s, before))
+	} else {
+		r.objects[s] = seen{at: time.Now(), object: u.Object}
+	}
+	switch {
+	case !did:
+	case gone:
+		r.did(deletion(s, before))
+	default:
+		if a := edited(s, was.object, u, before); a != nil {
+			r.did(a)
 		}
-		return
-	}
-	if known && version(was.object) == u.GetResourceVersion() {
-		return
-	}
-	r.objects[s] = seen{at: time.Now(), object: u.Object}
-	if !byHand(was.object, u.Object, r.began) {
-		return
-	}
-	if a := edited(s, was.object, u, before); a != nil {
-		r.did(a)
 	}
 }
 
@@ -163,7 +178,7 @@ func version(o map[string]any) string {
 // people are the field managers of what people use. Controllers and engines have others.
 var people = regexp.MustCompile(`(?i)^(kubectl|k9s|(open|free)?lens|headlamp|dashboard)`)
 
-// byHand reports whether somebody changed an object: the entry of a manager that people use is new or another one.
+// byHand reports whether a person changed an object: the entry of a manager that people use is new or another one.
 func byHand(was, is map[string]any, began time.Time) bool {
 	had := managed(was)
 	for key, entry := range managed(is) {

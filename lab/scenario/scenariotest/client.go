@@ -135,11 +135,15 @@ func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptio
 // List sets the list's version, so that Watch reports later deletions.
 func (w way) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	return asked(ctx, w, func() (*unstructured.UnstructuredList, error) {
+		if w.api.clusters.Forbidden[w.resource.Resource] {
+			return nil, apierrors.NewForbidden(w.resource.GroupResource(), "", nil)
+		}
 		w.api.mu.Lock()
 		defer w.api.mu.Unlock()
+		version := w.api.clusters.latest()
 		list, err := w.ResourceInterface.List(ctx, options)
 		if err == nil {
-			list.SetResourceVersion(strconv.Itoa(len(w.api.deleted)))
+			list.SetResourceVersion(strconv.Itoa(version))
 		}
 		return list, err
 	})
@@ -163,13 +167,19 @@ func (w way) Watch(ctx context.Context, options metav1.ListOptions) (watch.Inter
 			return nil, err
 		}
 		var first []watch.Event
-		for _, t := range w.api.deleted[since:] {
-			if t.resource == w.resource && t.namespace == w.namespace {
+		later := func(o *unstructured.Unstructured) bool {
+			version, err := strconv.Atoi(o.GetResourceVersion())
+			return err == nil && version > since
+		}
+		for _, t := range w.api.deleted {
+			if t.resource == w.resource && (w.namespace == "" || t.namespace == w.namespace) && later(t.object) {
 				first = append(first, watch.Event{Type: watch.Deleted, Object: t.object})
 			}
 		}
 		for i := range list.Items {
-			first = append(first, watch.Event{Type: watch.Modified, Object: &list.Items[i]})
+			if later(&list.Items[i]) {
+				first = append(first, watch.Event{Type: watch.Modified, Object: &list.Items[i]})
+			}
 		}
 		return w.api.forward(ctx, inner, first), nil
 	})

@@ -55,6 +55,8 @@ type Clusters struct {
 	changed func() // called on every change
 	Paused  map[string]bool
 	Logs    map[string]string // pod/container -> log
+
+	Forbidden map[string]bool // resources that may not be listed
 }
 
 // NewClusters returns empty clusters.
@@ -115,6 +117,13 @@ func (c *Clusters) stamp(o runtime.Object) {
 			m.SetUID(types.UID(strconv.Itoa(c.version)))
 		}
 	}
+}
+
+// latest returns the version of the last change.
+func (c *Clusters) latest() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
 }
 
 // apply merges an object into the live one.

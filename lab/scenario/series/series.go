@@ -24,7 +24,7 @@ type Audience interface {
 // Options configure a series.
 type Options struct {
 	Player   scenario.Player // OnStep is set by Play
-	Jobs     int             // so many stories side by side, if they have no common subjects; 0 is 1
+	Jobs     int             // maximum number of stories side by side, of those without common subjects; 0 is 1
 	Pages    string          // folder of the pages
 	JUnit    string          // file; empty for none
 	Audience Audience

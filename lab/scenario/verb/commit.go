@@ -60,7 +60,7 @@ func branchName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./${}") == ""
 }
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*commit) Alone() string { return "commits to Git" }
 
 func (m *commit) Do(ctx context.Context, c *scenario.Call) error {

@@ -44,7 +44,7 @@ func (l *label) Check(c *scenario.Checker) {
 	}
 }
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*label) Alone() string { return "changes what an engine knows of a cluster" }
 
 func (l *label) Do(ctx context.Context, c *scenario.Call) error {

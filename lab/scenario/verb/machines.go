@@ -23,7 +23,7 @@ type reboot struct {
 
 func (r *reboot) Check(*scenario.Checker) {}
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*reboot) Alone() string { return "reboots nodes" }
 
 func (r *reboot) Do(ctx context.Context, c *scenario.Call) error {
@@ -49,7 +49,7 @@ type partition struct {
 
 func (p *partition) Check(*scenario.Checker) {}
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*partition) Alone() string { return "cuts off a cluster" }
 
 func (p *partition) Do(ctx context.Context, c *scenario.Call) error {

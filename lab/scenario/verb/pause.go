@@ -14,7 +14,7 @@ type pause struct {
 
 func (p *pause) Check(*scenario.Checker) {}
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*pause) Alone() string { return "cuts off a cluster" }
 
 func (p *pause) Do(ctx context.Context, c *scenario.Call) error {

@@ -38,7 +38,7 @@ func (p *promotion) Check(c *scenario.Checker) {
 	oneLimit(c, p.Within, p.Patience)
 }
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*promotion) Alone() string { return "commits to Git" }
 
 func (p *promotion) Do(ctx context.Context, c *scenario.Call) error {

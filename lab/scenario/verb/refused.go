@@ -76,7 +76,7 @@ func (r refusal) String() string {
 	return s
 }
 
-// The API server's messages about admission, which it does not tell in other fields.
+// The API server's messages about admission: no other field has the reason.
 var (
 	webhook = regexp.MustCompile(`(?:admission|failed calling) webhook "([^"]+)"`)
 	policy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)

@@ -14,7 +14,7 @@ type resume struct {
 
 func (r *resume) Check(*scenario.Checker) {}
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*resume) Alone() string { return "concerns a whole cluster" }
 
 func (r *resume) Do(ctx context.Context, c *scenario.Call) error {

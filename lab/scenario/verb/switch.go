@@ -15,7 +15,7 @@ type switching struct {
 
 func (s *switching) Check(*scenario.Checker) {}
 
-// Alone tells why it is not played beside other stories.
+// Alone returns why it is not played beside other stories.
 func (*switching) Alone() string { return "replaces the engine" }
 
 func (s *switching) Do(ctx context.Context, c *scenario.Call) error {
