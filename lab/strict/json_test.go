@@ -68,7 +68,7 @@ func TestValueOfDocuments(t *testing.T) {
 				return err
 			}
 			data, err := os.ReadFile(name)
-			if err != nil { // a link that leads nowhere
+			if err != nil { // a dangling link
 				return nil //nolint:nilerr // as said
 			}
 			docs, problems := Parse(name, data)
@@ -92,4 +92,19 @@ func TestValueOfDocuments(t *testing.T) {
 	if files == 0 || fast < all*9/10 {
 		t.Errorf("%d files, %d of %d documents are read without writing them", files, fast, all)
 	}
+}
+
+func FuzzValue(f *testing.F) {
+	for _, seed := range []string{"a: 1\nb: [x, 'y', \"z\"]\n", "0o7: 0x1\n? 1_0\n: ~\n", "a: |\n  b\nc: >-\n  d\n", "- &a yes\n- *a\n- !!str 1\n", "a: 1e3\nb: -.inf\nc: 2006-01-02\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		docs, problems := Parse("a.yaml", []byte(text))
+		if len(problems) > 0 {
+			return
+		}
+		for _, doc := range docs {
+			alike(t, text, doc)
+		}
+	})
 }
