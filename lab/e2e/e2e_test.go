@@ -138,6 +138,7 @@ func defaultEstate() suite {
 		{"second lab", secondLab},
 		{"scenario on a new lab", fresh},
 		{"scenario with every verb", everyVerb},
+		{"scenarios imported, side by side and recorded", moreScenarios},
 		{"interrupted scenario restores the lab", interrupted},
 		{"scenario with its own image", ordering},
 		{"sabotage detected", sabotage},

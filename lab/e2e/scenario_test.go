@@ -283,12 +283,23 @@ func everyVerb(t *testing.T, l *testLab) {
 		t.Errorf("exit %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 	l.remove("scenarios/every-verb")
+	l.restored(t)
+}
+
+// moreScenarios plays what was imported and recorded, and stories side by side.
+func moreScenarios(t *testing.T, l *testLab) {
 	l.chainsaw(t)
 	l.beside(t)
 	l.recorded(t)
+	l.restored(t)
+}
+
+// restored checks that scenarios have left nothing to do.
+func (l *testLab) restored(t *testing.T) {
+	t.Helper()
 	l.converged(4, 10)
 	if up := decode[ui.UpResult](l, "up"); len(up.Changed) > 0 {
-		t.Errorf("lab up after the scenario changed %v", up.Changed)
+		t.Errorf("lab up after scenarios changed %v", up.Changed)
 	}
 }
 
