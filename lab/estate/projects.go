@@ -26,7 +26,7 @@ type knownProject struct {
 
 // project records an AppProject of the hub.
 func (l *loader) project(t tree, file string, doc *yaml.Node) {
-	l.projects[strict.Text(doc, "metadata", "name")] = knownProject{project.Read(doc), waveOf(t, file, doc)}
+	l.projects[strict.Text(doc, "metadata", "name")] = knownProject{project.Read(doc, MinorOf(l.estate)), waveOf(t, file, doc)}
 }
 
 // precedes leaves out an Application in an earlier sync wave than its project: it keeps the project's wave from starting.

@@ -16,6 +16,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/bridge"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -52,8 +53,8 @@ type spec struct {
 	} `yaml:"signatureKeys"`
 	OwnClusters bool `yaml:"permitOnlyProjectScopedClusters"` // lab registers none for a project
 
-	ClusterKinds      []groupKind `yaml:"clusterResourceWhitelist"`
-	NoClusterKinds    []groupKind `yaml:"clusterResourceBlacklist"`
+	ClusterKinds      []named     `yaml:"clusterResourceWhitelist"`
+	NoClusterKinds    []named     `yaml:"clusterResourceBlacklist"`
 	NamespacedKinds   []groupKind `yaml:"namespaceResourceWhitelist"` // nil for all
 	NoNamespacedKinds []groupKind `yaml:"namespaceResourceBlacklist"`
 }
@@ -64,11 +65,24 @@ type groupKind struct {
 	Kind  string `yaml:"kind"`
 }
 
+// named also has a pattern of names, empty for all.
+type named struct {
+	groupKind `yaml:",inline"`
+	Name      string `yaml:"name"` // since Argo CD 3.3, whose predecessors drop it
+}
+
 // Read decodes an AppProject, or returns nil if that fails, which is left to the API server.
-func Read(doc *yaml.Node) *Project {
+func Read(doc *yaml.Node, m argo.Minor) *Project {
 	p := &Project{name: strict.Text(doc, "metadata", "name")}
 	if spec := strict.Get(doc, "spec"); spec != nil && spec.Decode(&p.spec) != nil {
 		return nil
+	}
+	if !m.Has(3) {
+		for _, list := range [][]named{p.spec.ClusterKinds, p.spec.NoClusterKinds} {
+			for i := range list {
+				list[i].Name = ""
+			}
+		}
 	}
 	return p
 }
@@ -91,8 +105,8 @@ func (p *Project) Refuses(e *lab.Estate, app *appset.Template, cluster string) s
 	if why := p.refusesDestination(e, app.Spec.Destination, cluster); why != "" {
 		return why
 	}
-	if app.Spec.CreatesNamespace() && !p.spec.permitsKind("", "Namespace", false) {
-		return "its project " + p.name + " does not permit Namespace, of which CreateNamespace=true creates one"
+	if in := app.Spec.Destination.Namespace; app.Spec.CreatesNamespace() && !p.spec.permitsOfCluster("", "Namespace", in) {
+		return "its project " + p.name + " does not permit Namespace" + p.spec.but(in) + ", of which CreateNamespace=true creates one"
 	}
 	if len(p.spec.SignatureKeys) > 0 {
 		return "its project " + p.name + " requires signed commits, whose keys the lab's engine does not have"
@@ -110,8 +124,12 @@ func (p *Project) RefusesObject(e *lab.Estate, app *appset.Template, cluster str
 	}
 	gvk := schema.FromAPIVersionAndKind(strict.Text(o.Node, "apiVersion"), strict.Text(o.Node, "kind"))
 	namespaced, known := render.Namespaced(o)
-	if known && !p.spec.permitsKind(gvk.Group, gvk.Kind, namespaced) {
+	name := strict.Text(o.Node, "metadata", "name")
+	switch {
+	case known && namespaced && !p.spec.permitsNamespaced(gvk.Group, gvk.Kind):
 		return fmt.Sprintf("its project %s does not permit %s", p.name, gvk.GroupKind())
+	case known && !namespaced && !p.spec.permitsOfCluster(gvk.Group, gvk.Kind, name):
+		return fmt.Sprintf("its project %s does not permit %s%s", p.name, gvk.GroupKind(), p.spec.but(name))
 	}
 	if in := strict.Text(o.Node, "metadata", "namespace"); known && namespaced && in != "" {
 		return p.refusesDestination(e, appset.Destination{Server: app.Spec.Destination.Server, Namespace: in}, cluster)
@@ -129,19 +147,37 @@ func (p *Project) refusesDestination(e *lab.Estate, d appset.Destination, cluste
 	return ""
 }
 
-// permitsKind reports whether Applications may have objects of a kind.
-func (s *spec) permitsKind(group, kind string, namespaced bool) bool {
+// permitsNamespaced reports whether Applications may have objects of a kind with namespaces.
+func (s *spec) permitsNamespaced(group, kind string) bool {
 	in := func(list []groupKind) bool {
-		return slices.ContainsFunc(list, func(gk groupKind) bool {
-			group, _ := path.Match(gk.Group, group)
-			kind, _ := path.Match(gk.Kind, kind)
-			return group && kind
+		return slices.ContainsFunc(list, func(gk groupKind) bool { return gk.matches(group, kind) })
+	}
+	return (s.NamespacedKinds == nil || in(s.NamespacedKinds)) && !in(s.NoNamespacedKinds)
+}
+
+// permitsOfCluster reports whether Applications may have an object of a kind without namespaces.
+func (s *spec) permitsOfCluster(group, kind, name string) bool {
+	in := func(list []named) bool {
+		return slices.ContainsFunc(list, func(n named) bool {
+			matches, _ := path.Match(n.Name, name)
+			return n.matches(group, kind) && (matches || n.Name == "")
 		})
 	}
-	if namespaced {
-		return (s.NamespacedKinds == nil || in(s.NamespacedKinds)) && !in(s.NoNamespacedKinds)
-	}
 	return in(s.ClusterKinds) && !in(s.NoClusterKinds)
+}
+
+func (gk groupKind) matches(group, kind string) bool {
+	ofGroup, _ := path.Match(gk.Group, group)
+	ofKind, _ := path.Match(gk.Kind, kind)
+	return ofGroup && ofKind
+}
+
+// but returns a name for messages if the project tells names apart.
+func (s *spec) but(name string) string {
+	if slices.ContainsFunc(slices.Concat(s.ClusterKinds, s.NoClusterKinds), func(n named) bool { return n.Name != "" }) {
+		return " " + name
+	}
+	return ""
 }
 
 // hasWindow reports whether a sync window applies to an Application. When it is open is left to Argo CD.

@@ -6,6 +6,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/render"
 	"homelab/lab/strict"
 )
@@ -23,7 +24,7 @@ func parsed(t *testing.T, doc string) *Project {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return Read(docs[0])
+	return Read(docs[0], argo.Default)
 }
 
 func application(t *testing.T, spec string) *appset.Template {
@@ -69,10 +70,17 @@ func TestRefuses(t *testing.T) {
 			"its project shops does not permit Namespace, of which CreateNamespace=true creates one",
 		},
 		"permitted namespace": {anywhere + ", clusterResourceWhitelist: [{group: '', kind: Name*}]", source + dev + ", syncPolicy: {syncOptions: [CreateNamespace=true]}", ""},
-		"signatures":          {anywhere + ", signatureKeys: [{keyID: a}]", source + dev, "its project shops requires signed commits, whose keys the lab's engine does not have"},
-		"window":              {anywhere + ", syncWindows: [{clusters: [dev]}]", source + dev, "its project shops has sync windows, outside of which Argo CD may not sync it"},
-		"window of all":       {anywhere + ", syncWindows: [{andOperator: true, applications: ['w*'], namespaces: [web]}]", source + dev, "its project shops has sync windows, outside of which Argo CD may not sync it"},
-		"window of some":      {anywhere + ", syncWindows: [{andOperator: true, applications: ['w*'], namespaces: [other]}]", source + dev, ""},
+		"namespace of a permitted name": {
+			anywhere + ", clusterResourceWhitelist: [{group: '', kind: Namespace, name: w*}]", source + dev + ", syncPolicy: {syncOptions: [CreateNamespace=true]}", "",
+		},
+		"namespace of another name": {
+			anywhere + ", clusterResourceWhitelist: [{group: '', kind: Namespace, name: shop-*}]", source + dev + ", syncPolicy: {syncOptions: [CreateNamespace=true]}",
+			"its project shops does not permit Namespace web, of which CreateNamespace=true creates one",
+		},
+		"signatures":     {anywhere + ", signatureKeys: [{keyID: a}]", source + dev, "its project shops requires signed commits, whose keys the lab's engine does not have"},
+		"window":         {anywhere + ", syncWindows: [{clusters: [dev]}]", source + dev, "its project shops has sync windows, outside of which Argo CD may not sync it"},
+		"window of all":  {anywhere + ", syncWindows: [{andOperator: true, applications: ['w*'], namespaces: [web]}]", source + dev, "its project shops has sync windows, outside of which Argo CD may not sync it"},
+		"window of some": {anywhere + ", syncWindows: [{andOperator: true, applications: ['w*'], namespaces: [other]}]", source + dev, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := application(t, c.app)
@@ -97,6 +105,8 @@ func TestRefusesObject(t *testing.T) {
 		"of the cluster":          {anywhere, role, "its project shops does not permit ClusterRole.rbac.authorization.k8s.io"},
 		"permitted":               {anywhere + ", clusterResourceWhitelist: [{group: rbac.*, kind: '*'}]", role, ""},
 		"denied of the cluster":   {anywhere + ", clusterResourceWhitelist: [{group: '*', kind: '*'}], clusterResourceBlacklist: [{group: '*', kind: ClusterRole}]", role, "its project shops does not permit ClusterRole.rbac.authorization.k8s.io"},
+		"of a permitted name":     {anywhere + ", clusterResourceWhitelist: [{group: '*', kind: '*', name: '[a-c]'}]", role, ""},
+		"of a denied name":        {anywhere + ", clusterResourceWhitelist: [{group: '*', kind: '*'}], clusterResourceBlacklist: [{group: '*', kind: '*', name: a}]", role, "its project shops does not permit ClusterRole.rbac.authorization.k8s.io a"},
 		"in another namespace":    {"destinations: [{name: dev, namespace: web}]", strings.Replace(configMap, "name: a", "name: a, namespace: b", 1), "its project shops does not permit the destination https://dev.example.com, namespace b"},
 		"in a permitted one":      {"destinations: [{name: dev, namespace: b}]", strings.Replace(configMap, "name: a", "name: a, namespace: b", 1), ""},
 		"cannot be read, so none": {"destinations: 1, namespaceResourceWhitelist: []", configMap, ""},
@@ -122,5 +132,19 @@ func TestDefault(t *testing.T) {
 	var none *Project
 	if got := none.Refuses(estate, app, "dev") + none.RefusesObject(estate, app, "dev", render.Document{}); got != "" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Argo CD 3.2 drops what it does not know.
+func TestNamesSinceMinor(t *testing.T) {
+	const kinds = "spec: {clusterResourceWhitelist: [{group: '*', kind: '*', name: shop}]}"
+	docs, problems := strict.Parse("x.yaml", []byte("kind: AppProject\nmetadata: {name: shops}\n"+kinds))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for minor, want := range map[argo.Minor]bool{2: true, 3: false, argo.Newest: false} {
+		if got := Read(docs[0], minor).spec.permitsOfCluster("", "Namespace", "web"); got != want {
+			t.Errorf("%s: %t", minor, got)
+		}
 	}
 }
