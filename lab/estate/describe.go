@@ -42,11 +42,11 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 			for i, source := range app.Spec.All() {
 				switch {
 				case source.Chart != "" && cmp.Or(a.Chart, source.Chart) == source.Chart:
-					a.Chart, a.Positions["chart"] = source.Chart, place(app, sourceField(app, i, "chart")...)
+					a.Chart, a.Positions["chart"] = source.Chart, place(app, sourceField(&app.Template, i, "chart")...)
 					if a.Repository = source.RepoURL; a.Repository == in.ChartRepoURL {
 						a.Repository = ""
 					}
-					pins[env] = pin{source.TargetRevision, place(app, sourceField(app, i, "targetRevision")...)}
+					pins[env] = pin{source.TargetRevision, place(app, sourceField(&app.Template, i, "targetRevision")...)}
 				case source.Path != "" && a.Path == "":
 					if r, ok := l.source(source.RepoURL); ok {
 						if r != nil {
@@ -54,7 +54,7 @@ func (l *loader) describeAddon(a *lab.Addon, environments []string) {
 								r = at
 							}
 						}
-						a.Path, a.Positions["path"] = within(r, path.Clean(source.Path)), place(app, sourceField(app, i, "path")...)
+						a.Path, a.Positions["path"] = within(r, path.Clean(source.Path)), place(app, sourceField(&app.Template, i, "path")...)
 					}
 				}
 			}

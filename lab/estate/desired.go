@@ -7,11 +7,14 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v3"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/desired"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // WithChartFiles opens charts of chart repositories, without network. An error is the reason why one cannot be read.
@@ -102,17 +105,37 @@ func (m made) layers() []desired.Layer {
 // origins returns the positions of a field of a source, and of what set it.
 func (l *loader) origins(app *appset.Application, source int, path []string) []lab.Position {
 	var at []lab.Position
-	field := sourceField(app, source, path...)
-	if path[0] == ofDestination {
-		field = append([]string{"spec"}, path...)
-	}
-	for _, o := range app.Origins(field...) {
+	for _, o := range app.Origins(partField(&app.Template, source, path)...) {
 		at = append(at, o.Position)
 		if bridged := l.bridgedAt(o); bridged.File != "" {
 			at = append(at, bridged)
 		}
 	}
 	return at
+}
+
+// partField returns the path of a field of a source, or of the destination.
+func partField(app *appset.Template, source int, path []string) []string {
+	if path[0] == ofDestination {
+		return append([]string{"spec"}, path...)
+	}
+	return sourceField(app, source, path...)
+}
+
+// position returns the position of a field of a source, or that of the Application if it was rendered.
+func (p plainApplication) position(source int, path []string) lab.Position {
+	n := p.doc
+	for _, step := range partField(p.Template, source, path) {
+		if i, err := strconv.Atoi(step); err == nil && n != nil && n.Kind == yaml.SequenceNode {
+			n = strict.Get(n, i)
+		} else {
+			n = strict.Get(n, step)
+		}
+	}
+	if n == nil {
+		return p.at
+	}
+	return strict.Position(p.file, n)
 }
 
 // bridgedAt returns the position of the label or annotation of a registration that a parameter has, or none.

@@ -69,18 +69,18 @@ func (l *loader) checkPaths(app *appset.Application) {
 		}
 	}
 	for i, source := range app.Spec.All() {
-		check(source.Path, "", sourceField(app, i, "path")...)
+		check(source.Path, "", sourceField(&app.Template, i, "path")...)
 		if source.Helm == nil {
 			continue
 		}
 		for j, f := range source.Helm.ValueFiles {
-			check(f, source.Path, sourceField(app, i, "helm", "valueFiles", fmt.Sprint(j))...)
+			check(f, source.Path, sourceField(&app.Template, i, "helm", "valueFiles", fmt.Sprint(j))...)
 		}
 	}
 }
 
 // sourceField returns the path of a field of an Application's source.
-func sourceField(app *appset.Application, i int, field ...string) []string {
+func sourceField(app *appset.Template, i int, field ...string) []string {
 	if len(app.Spec.Sources) > 0 {
 		return append([]string{"spec", "sources", fmt.Sprint(i)}, field...)
 	}

@@ -22,6 +22,7 @@ type plainApplication struct {
 	*appset.Template
 	file string
 	at   lab.Position
+	doc  *yaml.Node // nil if it was rendered: then its fields have no positions
 
 	manual string // manually synced application above it, or empty
 	wave   wave
@@ -308,7 +309,11 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 			return nil
 		}
 		if app != nil && l.first(file, doc) {
-			l.plain = append(l.plain, plainApplication{app, file, strict.Position(file, doc), t.manual, waveOf(t, file, doc)})
+			p := plainApplication{Template: app, file: file, at: strict.Position(file, doc), manual: t.manual, wave: waveOf(t, file, doc)}
+			if t.rendering == "" {
+				p.doc = doc
+			}
+			l.plain = append(l.plain, p)
 			return l.trees(app, t.manual)
 		}
 	}

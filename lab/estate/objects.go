@@ -25,8 +25,8 @@ import (
 const sealed = "SealedSecret of bitnami.com/v1alpha1"
 
 // sourceObjects records what the objects of an Application's source are: images, unless it leads to other Applications, and what they need and provide. What is not on
-// this machine may provide anything.
-func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source appset.Source) {
+// this machine may provide anything. at returns the position of a field of the source.
+func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) {
 	if l.component == nil || source.Chart == "" && source.Path == "" {
 		return
 	}
@@ -48,7 +48,8 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source ap
 		all, m.err = m.named(all, m.err)
 	}
 	if why := m.unrenderable(); why != "" {
-		needs.Unsynced(g, "it cannot be rendered: "+why)
+		m.at = func(path []string) []lab.Position { return []lab.Position{at(path...)} }
+		needs.Unsynced(g, "it cannot be rendered: "+why+m.missing())
 	}
 	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
 	u.Objects = append(u.Objects, objects...)
@@ -107,6 +108,20 @@ func (m made) unrenderable() string {
 		return known.String()
 	}
 	return known.Message
+}
+
+// missing returns where the value file is named that does not exist, " (FILE:LINE)".
+func (m made) missing() string {
+	known := new(render.Error)
+	if !errors.As(m.err, &known) || known.Code != finding.ValueFileMissing {
+		return ""
+	}
+	for _, layer := range m.layers() {
+		if layer.File == known.File && layer.At.Line > 0 {
+			return fmt.Sprintf(" (%s:%d)", layer.At.File, layer.At.Line)
+		}
+	}
+	return ""
 }
 
 // unstable notes a chart with a value that differs each time that Argo CD renders it.

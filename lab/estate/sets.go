@@ -257,13 +257,13 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	g.Blocks = l.estate.Waves && !g.Replaces // setHealth, which is used with waves
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
-		r, ours := l.addSource(&g, &app.Template, source, func() lab.Position { return place(app, sourceField(app, i, "targetRevision")...) })
+		r, ours := l.addSource(&g, &app.Template, source, func(path ...string) lab.Position { return place(app, sourceField(&app.Template, i, path...)...) })
 		if why := l.badPath(r, ours, source); why != "" {
 			needs.Unsynced(&g, why)
 			if source.Path == "" {
 				continue
 			}
-			origins := app.Origins(sourceField(app, i, "path")...)
+			origins := app.Origins(sourceField(&app.Template, i, "path")...)
 			if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
 				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why, Cure: "create it, or correct the path"})
 			}
@@ -287,11 +287,11 @@ func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w w
 	w.place(g)
 }
 
-// addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's.
-func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, version func() lab.Position) (r *lab.Repository, ours bool) {
+// addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's. at returns the position of a field of the source.
+func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) (r *lab.Repository, ours bool) {
 	charts := l.inputs().ChartRepoURL
 	if source.Chart != "" {
-		chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: version()}
+		chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: at("targetRevision")}
 		if source.RepoURL == charts {
 			chart.Repository = ""
 		}
@@ -303,7 +303,7 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 		g.Others = append(g.Others, source.RepoURL)
 	}
 	l.fetches(g, r, ours, source)
-	l.sourceObjects(g, app, source)
+	l.sourceObjects(g, app, source, at)
 	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
 		needs.Unsynced(g, why)
 	}
@@ -339,8 +339,8 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
 	l.begin(&g, app.Template, app.manual, app.wave)
 	l.precedes(&g, app.Template)
-	for _, source := range app.Spec.All() {
-		r, ours := l.addSource(&g, app.Template, source, func() lab.Position { return app.at })
+	for i, source := range app.Spec.All() {
+		r, ours := l.addSource(&g, app.Template, source, func(path ...string) lab.Position { return app.position(i, path) })
 		if why := l.badPath(r, ours, source); why != "" {
 			if l.isOwn(app.at.File) && source.Path != "" {
 				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
@@ -351,7 +351,7 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 	if g.LeftOut == manually && l.component != nil {
 		g.Blocks = l.checks(l.units[name])
 	}
-	l.want(&g, app.Template, func(int, []string) []lab.Position { return []lab.Position{app.at} })
+	l.want(&g, app.Template, func(source int, path []string) []lab.Position { return []lab.Position{app.position(source, path)} })
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 

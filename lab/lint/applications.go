@@ -151,9 +151,10 @@ func (a application) manifest() manifest {
 
 // application applies the rules about the manifest of a single Application.
 func (l *linter) application(a application) {
-	say := func(rule, message string) {
-		l.add(finding.Finding{Rule: rule, Position: a.At, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name}, Message: message})
+	sayAt := func(at lab.Position, rule, message string) {
+		l.add(finding.Finding{Rule: rule, Position: at, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name}, Message: message})
 	}
+	say := func(rule, message string) { sayAt(a.At, rule, message) }
 	m := a.manifest()
 	fields := []string{m.Metadata.Name, m.Spec.Destination.Name, m.Spec.Destination.Namespace, m.Spec.Destination.Server}
 	paths := map[string]string{} // of sources with a ref
@@ -175,11 +176,23 @@ func (l *linter) application(a application) {
 			of := paths[ref]
 			for _, p := range a.parts {
 				if files := p.trees[ref]; of != "" && files != nil && !isFile(files, name) && isFile(files, path.Join(of, name)) {
-					say(finding.RefPathIgnored, fmt.Sprintf("%s does not exist, but %s does: write $%s/%s", file, path.Join(of, name), ref, path.Join(of, name)))
+					sayAt(a.named(func(layer desired.Layer) bool { return layer.Entry == file }), finding.RefPathIgnored, fmt.Sprintf("%s does not exist, but %s does: write $%s/%s", file, path.Join(of, name), ref, path.Join(of, name)))
 				}
 			}
 		}
 	}
+}
+
+// named returns the position of the first of an application's value files that is one, or that of the application.
+func (a application) named(is func(desired.Layer) bool) lab.Position {
+	if a.Layers != nil {
+		for _, layer := range a.Layers() {
+			if is(layer) {
+				return layer.At
+			}
+		}
+	}
+	return a.At
 }
 
 func isFile(files fs.FS, name string) bool {

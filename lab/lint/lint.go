@@ -98,7 +98,7 @@ type application struct {
 	objects  []desired.Object
 	complete bool
 	parts    []part
-	broken   bool // a part cannot be rendered, and what it reads is not all known
+	broken   bool // a part cannot be built, and which kustomizations it reads is not all known
 }
 
 // part is a rendered part, with what it was made from.
@@ -158,7 +158,7 @@ func (l *linter) render(a desired.App) {
 					l.read[s.Name(tree, name)] = true
 				}
 			}
-			if of.broken = of.broken || err != nil; err == nil {
+			if of.broken = of.broken || err != nil && len(s.Layers) == 0; err == nil { // charts read none
 				of.parts = append(of.parts, made)
 			}
 			return docs, err
@@ -168,13 +168,13 @@ func (l *linter) render(a desired.App) {
 	of.objects, problems = of.Objects()
 	of.complete = len(problems) == 0
 	for _, p := range problems {
-		l.unrendered(a, p)
+		l.unrendered(of, p)
 	}
 	l.apps = append(l.apps, of)
 }
 
 // unrendered adds why an application lacks objects. The note about the application, which has the same reason, is left out.
-func (l *linter) unrendered(a desired.App, p lab.Problem) {
+func (l *linter) unrendered(a application, p lab.Problem) {
 	_, message, _ := strings.Cut(p.Message, ": ")
 	if strings.HasPrefix(message, "HelmRelease ") && p.Code == finding.NotHere {
 		_, message, _ = strings.Cut(message, ": ")
@@ -191,7 +191,7 @@ func (l *linter) unrendered(a desired.App, p lab.Problem) {
 		f.Severity = finding.Warning
 	}
 	if !l.exists(p.File) {
-		f.Position, f.Message = a.At, strings.TrimSpace(p.File+": "+message)
+		f.Position, f.Message = a.named(func(layer desired.Layer) bool { return p.Code == finding.ValueFileMissing && layer.File == p.File }), strings.TrimSpace(p.File+": "+message)
 	}
 	if f.Severity == finding.Note {
 		l.add(f)
