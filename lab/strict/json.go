@@ -35,11 +35,24 @@ func Value(n *yaml.Node) (v any, err error) {
 }
 
 func written(n *yaml.Node) ([]byte, error) {
-	text, err := yaml.Marshal(n)
+	text, err := yaml.Marshal(explicit(n))
 	if err != nil {
 		return nil, err
 	}
 	return sigsyaml.YAMLToJSON(text)
+}
+
+// explicit returns a node whose empty values are written as null: within brackets, yaml.v3 writes an empty text instead.
+func explicit(n *yaml.Node) *yaml.Node {
+	of := *n
+	if of.Kind == yaml.ScalarNode && of.Value == "" && of.Tag == "!!null" {
+		of.Value = "null"
+	}
+	of.Content = make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		of.Content[i] = explicit(c)
+	}
+	return &of
 }
 
 // errUnusual is that a node must be written out to be read: an alias, a tag, a key that is no text.

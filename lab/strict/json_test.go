@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/json"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // alike compares what is read from a node with what is read from its text.
@@ -94,8 +95,23 @@ func TestValueOfDocuments(t *testing.T) {
 	}
 }
 
+// An empty value is null, also within brackets and beside an anchor, for which a node is written out.
+func TestEmptyValues(t *testing.T) {
+	for _, text := range []string{"[A: ]", "{A: , b: }", "[&x , *x]", "{a: , b: &x 1, c: *x}", "{a: !!null , b: 1}", "a: &x\nb: *x\n", "a: &x ''\nb: *x\n"} {
+		docs, problems := Parse("a.yaml", []byte(text))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		got, err := JSON(docs[0])
+		want, direct := sigsyaml.YAMLToJSON([]byte(text))
+		if err != nil || direct != nil || string(got) != string(want) {
+			t.Errorf("%q: %s, %v; want %s, %v", text, got, err, want, direct)
+		}
+	}
+}
+
 func FuzzValue(f *testing.F) {
-	for _, seed := range []string{"a: 1\nb: [x, 'y', \"z\"]\n", "0o7: 0x1\n? 1_0\n: ~\n", "a: |\n  b\nc: >-\n  d\n", "- &a yes\n- *a\n- !!str 1\n", "a: 1e3\nb: -.inf\nc: 2006-01-02\n"} {
+	for _, seed := range []string{"[A: ]", "a: 1\nb: [x, 'y', \"z\"]\n", "0o7: 0x1\n? 1_0\n: ~\n", "a: |\n  b\nc: >-\n  d\n", "- &a yes\n- *a\n- !!str 1\n", "a: 1e3\nb: -.inf\nc: 2006-01-02\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
