@@ -147,7 +147,7 @@ func (s *scanner) addInflated(name string, docs []Document) error {
 			if n.Kind == yaml.MappingNode {
 				set(n, "true", "metadata", "annotations", konfig.HelmGeneratedAnnotation)
 			}
-			one, err := yaml.Marshal(n)
+			one, err := strict.YAML(n)
 			if err != nil {
 				return err
 			}

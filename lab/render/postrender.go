@@ -33,7 +33,7 @@ func PostRender(docs []Document, kustomize map[string]any, all *Budget) ([]Docum
 	var objects bytes.Buffer
 	var ends []int // lines
 	for _, d := range docs {
-		one, err := yaml.Marshal(d.Node)
+		one, err := strict.YAML(d.Node)
 		if err != nil {
 			return nil, failed(d.File, err)
 		}

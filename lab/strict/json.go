@@ -35,14 +35,17 @@ func Value(n *yaml.Node) (v any, err error) {
 }
 
 func written(n *yaml.Node) ([]byte, error) {
-	text, err := yaml.Marshal(explicit(n))
+	text, err := YAML(n)
 	if err != nil {
 		return nil, err
 	}
 	return sigsyaml.YAMLToJSON(text)
 }
 
-// explicit returns a node whose empty values are written as null: within brackets, yaml.v3 writes an empty text instead.
+// YAML writes a node. yaml.v3 alone would make empty texts of empty values within brackets.
+func YAML(n *yaml.Node) ([]byte, error) { return yaml.Marshal(explicit(n)) }
+
+// explicit returns a node whose empty values are written as null.
 func explicit(n *yaml.Node) *yaml.Node {
 	of := *n
 	if of.Kind == yaml.ScalarNode && of.Value == "" && of.Tag == "!!null" {
