@@ -102,7 +102,7 @@ func value(n *yaml.Node) (any, error) {
 }
 
 var (
-	number  = regexp.MustCompile(`^[-+.]*[0-9][0-9A-Za-z+._-]*$`) // what may be one in YAML 1.1
+	number  = regexp.MustCompile(`^[-+._]*[0-9][0-9A-Za-z+._-]*$`) // what may be one in YAML 1.1
 	decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 )
 

@@ -35,7 +35,7 @@ func alike(t *testing.T, at string, n *yaml.Node) {
 
 func TestValue(t *testing.T) {
 	scalars := strings.Fields(`a y Y yes Yes YES yEs n no NO on Off true TRUE false ~ null Null nUll 0 1 80 -1 +1 007 010 0o10 0x1F 0b101 -0b101 1_000 1.0 1. .5 -.5 5. 1e3 1E-3 1e21 1e400 -0 -0.0 0.1
-		1.0.0 1.2.3-4 12:30 12:30:45 2006-01-02 2006-01-02T15:04:05Z .inf -.inf +.inf .nan . .. ... - -- --- -a --1 ...1 ---1 + +a .a 1a 0x 0xg 1__0 _1 9223372036854775807 9223372036854775808
+		1.0.0 1.2.3-4 12:30 12:30:45 2006-01-02 2006-01-02T15:04:05Z .inf -.inf +.inf .nan . .. ... - -- --- -a --1 ...1 ---1 + +a .a 1a 0x 0xg 1__0 _1 +_0 -_1 ._5 9223372036854775807 9223372036854775808
 		18446744073709551615 99999999999999999999 123456789012345678 1234567890123456789 << = ! a:b a#b é`)
 	scalars = append(scalars, "", " ", "a b", "2006-01-02 15:04:05", "a: b", "- a", "a\nb", "1\n", "\n", "\t", "{a", "[", "a #b", "&a", "*a", "1 2")
 	for _, text := range scalars {
@@ -111,7 +111,7 @@ func TestEmptyValues(t *testing.T) {
 }
 
 func FuzzValue(f *testing.F) {
-	for _, seed := range []string{"[A: ]", "a: 1\nb: [x, 'y', \"z\"]\n", "0o7: 0x1\n? 1_0\n: ~\n", "a: |\n  b\nc: >-\n  d\n", "- &a yes\n- *a\n- !!str 1\n", "a: 1e3\nb: -.inf\nc: 2006-01-02\n"} {
+	for _, seed := range []string{"[A: ]", "+_0", "a: 1\nb: [x, 'y', \"z\"]\n", "0o7: 0x1\n? 1_0\n: ~\n", "a: |\n  b\nc: >-\n  d\n", "- &a yes\n- *a\n- !!str 1\n", "a: 1e3\nb: -.inf\nc: 2006-01-02\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
