@@ -182,10 +182,10 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 	}
 	res.Before, res.After = titleOf(before.Revisions(), after.Revisions()), titleOf(after.Revisions(), before.Revisions())
 	res.Read = ui.DiffRead{Before: revisions(before), After: revisions(after)}
-	var told []workspace.Revision
+	var printed []workspace.Revision
 	for _, r := range slices.Concat(before.Revisions(), after.Revisions()) {
-		if r.Folder != "." && !slices.Contains(told, r) {
-			told = append(told, r)
+		if r.Folder != "." && !slices.Contains(printed, r) {
+			printed = append(printed, r)
 			p.ui.Println("read: " + r.String())
 		}
 	}

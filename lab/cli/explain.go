@@ -35,7 +35,7 @@ func (p *program) explainCommand() *cli.Command {
 	}
 }
 
-// wanted is what is to be explained.
+// wanted is what lab explain explains.
 type wanted struct {
 	name, cluster, path string
 	revs                []string

@@ -48,7 +48,7 @@ func prefixed(list []string, prefix string, lines []string) []string {
 	return list
 }
 
-// lines returns the lines of a text, or the elements of a list. several reports whether they are to be compared one by one.
+// lines returns the lines of a text, or the elements of a list. several reports whether to compare them one by one.
 func lines(v any) (list []string, several bool) {
 	switch v := v.(type) {
 	case string:

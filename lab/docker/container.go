@@ -48,7 +48,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 		return nil, nil
 	}
 	out, err = d.Output(ctx, nil, append([]string{"container", "inspect"}, ids...)...)
-	if err != nil && !NotFound(err) { // one may be gone by now; the others were printed
+	if err != nil && !NotFound(err) { // one may have been removed; the others were printed
 		return nil, err
 	}
 	var raw []struct {

@@ -60,7 +60,7 @@ const (
 	endPause = 50 * time.Millisecond
 )
 
-// end removes the container of a client that is to be cancelled, and waits until neither is there. If the client was killed, its container would run on, and
+// end removes the container of a client before that is cancelled, and waits until both have exited. If the client was killed, its container would keep running, and
 // use volumes that the caller is about to remove; one that the client has just asked for would be created afterwards.
 func (d *Docker) end(client *os.Process, mark string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(d.patience, endLimit))

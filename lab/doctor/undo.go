@@ -28,7 +28,7 @@ type Undone struct {
 const undoneTimeout = time.Second
 
 // Undo reverts the recorded changes of Fix, the last one first. What has been changed since is left, and so are packages and a started
-// engine, which others may use by now. A change that fails stays in the record.
+// engine, which others may be using. A change that fails stays in the record.
 func (d *Doctor) Undo(ctx context.Context, progress func(string)) ([]Undone, error) {
 	h := d.o.Host
 	if h.OS != "linux" || !*h.Root {
@@ -108,7 +108,7 @@ func (d *Doctor) unused(ctx context.Context, r record) error {
 		return nil
 	}
 	out, err := d.o.Docker.Output(ctx, nil, append([]string{"inspect", "--format", "{{.HostConfig.Runtime}} {{.Name}}"}, all...)...)
-	if err != nil && !docker.NotFound(err) { // one may be gone by now
+	if err != nil && !docker.NotFound(err) { // one may have been removed
 		return err
 	}
 	var users []string

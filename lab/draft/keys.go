@@ -162,7 +162,7 @@ func (d *drafting) typeOf(u use) fill.Type {
 	return fill.Text
 }
 
-// alike sets a label of clusters as in the state that this one is to be like, and reports whether one has it there.
+// alike sets a label of clusters as in the state to imitate, and reports whether one has it there.
 func (d *drafting) alike(u use) (has bool) {
 	for i := range d.estate.Clusters {
 		c := &d.estate.Clusters[i]
@@ -174,7 +174,7 @@ func (d *drafting) alike(u use) (has bool) {
 	return has
 }
 
-// likewise returns a cluster's label in the state that this one is to be like, or "".
+// likewise returns a cluster's label in the state to imitate, or "".
 func (d *drafting) likewise(cluster, key string) string {
 	if d.wishes.like == nil {
 		return ""

@@ -22,7 +22,7 @@ type plainApplication struct {
 	*appset.Template
 	file string
 	at   lab.Position
-	doc  *yaml.Node // nil if it was rendered: then its fields have no positions
+	doc  *yaml.Node // nil if rendered: its fields have no positions
 
 	manual string // manually synced application above it, or empty
 	wave   wave

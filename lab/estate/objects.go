@@ -110,7 +110,7 @@ func (m made) unrenderable() string {
 	return known.Message
 }
 
-// missing returns where the value file is named that does not exist, " (FILE:LINE)".
+// missing returns the position that names a missing value file, " (FILE:LINE)".
 func (m made) missing() string {
 	known := new(render.Error)
 	if !errors.As(m.err, &known) || known.Code != finding.ValueFileMissing {

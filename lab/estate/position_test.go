@@ -3,7 +3,6 @@ package estate
 import (
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
 
@@ -12,15 +11,7 @@ import (
 
 // A value file that is missing, and a version, are told where an Application names them.
 func TestFieldsOfPlainApplications(t *testing.T) {
-	base, err := txtar.ParseFile("testdata/base.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := fstest.MapFS{}
-	for _, f := range base.Files {
-		files[f.Name] = &fstest.MapFile{Data: f.Data}
-	}
-	files["addons/sized/applicationset.yaml"] = &fstest.MapFile{Data: []byte(`apiVersion: argoproj.io/v1alpha1
+	dir, fsys := build(t, &txtar.Archive{Files: []txtar.File{{Name: "addons/sized/applicationset.yaml", Data: []byte(`apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: sized, namespace: argocd}
 spec:
@@ -36,10 +27,8 @@ spec:
         valueFiles:
           - values.yaml
           - large.yaml
-`)}
-	files["chart/Chart.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: v2\nname: web\nversion: 1.0.0\n")}
-	files["chart/values.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
-	e, err := Load(files, "", "homelab", WithImages(func(string) string { return "" }))
+`)}, {Name: "chart/Chart.yaml", Data: []byte("apiVersion: v2\nname: web\nversion: 1.0.0\n")}, {Name: "chart/values.yaml", Data: []byte("a: 1\n")}}})
+	e, err := Load(fsys, dir, "homelab", WithImages(func(string) string { return "" }))
 	if err != nil {
 		t.Fatal(err)
 	}

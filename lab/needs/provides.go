@@ -15,7 +15,7 @@ import (
 const (
 	createsVolumes = "creates volumes"
 	createsNodes   = "creates nodes"
-	CreatesObjects = "creates objects" // ConfigMaps, Secrets or ServiceAccounts, of its own accord or for custom resources
+	CreatesObjects = "creates objects" // ConfigMaps, Secrets or ServiceAccounts, by itself or for custom resources
 	createsPods    = "creates pods"
 	definesKinds   = "defines kinds"
 )

@@ -26,8 +26,8 @@ func Others(e *lab.Estate) []string {
 func Refuse(e *lab.Estate, unavailable lab.Problems) error {
 	all := slices.Clone(unavailable)
 	for _, a := range e.Applications {
-		told := slices.ContainsFunc(unavailable, func(p lab.Problem) bool { return p.Position == a.At && strings.Contains(a.LeftOut, p.Message) })
-		if why, consequence := verdict(a); why != "" && !a.Held && !a.Replaces && !told {
+		reported := slices.ContainsFunc(unavailable, func(p lab.Problem) bool { return p.Position == a.At && strings.Contains(a.LeftOut, p.Message) })
+		if why, consequence := verdict(a); why != "" && !a.Held && !a.Replaces && !reported {
 			all = append(all, lab.Problem{Code: finding.LeftOut, Position: a.At, Message: a.Name + ": " + why, Cure: consequence})
 		}
 	}

@@ -210,7 +210,7 @@ func withImage(images []any, image any) []any {
 	return images
 }
 
-// components returns spec.components, without missing ones if those are to be ignored.
+// components returns spec.components, without missing ones if missing ones are ignored.
 func (k Kustomization) components() []any {
 	all := list(k.Spec["components"])
 	if ignore, _ := k.Spec["ignoreMissingComponents"].(bool); !ignore {

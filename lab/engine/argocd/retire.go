@@ -32,8 +32,8 @@ func (a *ArgoCD) traces(v view) kube.Traces {
 		Managers:    managers,
 		Except:      func(crd string) bool { return slices.Contains(definitions, crd) },
 		Origin: func(o *unstructured.Unstructured) kube.Origin {
-			id, told := o.GetAnnotations()[trackingID]
-			if !told {
+			id, tracked := o.GetAnnotations()[trackingID]
+			if !tracked {
 				return kube.Untold
 			}
 			app, _, _ := strings.Cut(id, ":")

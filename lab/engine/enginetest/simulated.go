@@ -59,7 +59,7 @@ func (s Simulation) Subject(e Engine, chart lab.Chart, root string) Subject {
 	}
 }
 
-// revoke deletes the engine's account from the spoke. The registration is dated back, as new credentials are to be newer, in seconds.
+// revoke deletes the engine's account from the spoke. The registration is backdated: new credentials must be newer, in seconds.
 func (s Simulation) revoke(t *testing.T) {
 	t.Helper()
 	for r, name := range map[schema.GroupVersionResource]string{kube.ServiceAccounts: s.Account, kube.Secrets: s.Account + "-token"} {

@@ -87,7 +87,7 @@ type limited struct {
 
 // Accept implements net.Listener.
 func (l limited) Accept() (net.Conn, error) {
-	for told := false; ; {
+	for logged := false; ; {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
@@ -97,8 +97,8 @@ func (l limited) Accept() (net.Conn, error) {
 			return &limitedConn{Conn: conn, free: sync.OnceFunc(func() { l.free(from) })}, nil
 		}
 		_ = conn.Close()
-		if !told {
-			told = true
+		if !logged {
+			logged = true
 			l.log.Warn("too many connections", "port", l.Addr().String(), "from", from)
 		}
 	}

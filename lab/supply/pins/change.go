@@ -26,7 +26,7 @@ type change struct {
 	version string
 	chosen  []*Pin
 	files   map[string]string // changed
-	told    []string          // lines for a person
+	lines   []string          // for users
 }
 
 // ReadFile returns a file as it will be.
@@ -38,7 +38,7 @@ func (c *change) ReadFile(name string) ([]byte, error) {
 }
 
 func (c *change) tell(format string, args ...any) {
-	c.told = append(c.told, fmt.Sprintf(format, args...))
+	c.lines = append(c.lines, fmt.Sprintf(format, args...))
 }
 
 // set changes a pin in all places, or nothing.
@@ -72,7 +72,7 @@ func (c command) set(ctx context.Context, name, version string) error {
 		return err
 	}
 	all.next()
-	_, err = fmt.Fprintln(c.out, strings.Join(all.told, "\n"))
+	_, err = fmt.Fprintln(c.out, strings.Join(all.lines, "\n"))
 	return err
 }
 
@@ -289,7 +289,7 @@ func content(text, name, version string, lines *regexp.Regexp, line string) stri
 	return strings.Join(entries, "  - ")
 }
 
-// write writes all files, or puts back those that it has written.
+// write writes all files, or restores those that it has written.
 func (c *change) write() error {
 	before := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {

@@ -147,9 +147,9 @@ func (v View) Origin() func(*unstructured.Unstructured) kube.Origin {
 			name, namespace string
 			known           map[types.NamespacedName]bool
 		}{{FromName, FromNamespace, layers}, {FromRelease, FromReleaseNamespace, releases}} {
-			name, told := labels[by.name]
+			name, labelled := labels[by.name]
 			switch {
-			case !told:
+			case !labelled:
 			case !by.known[types.NamespacedName{Namespace: labels[by.namespace], Name: name}]:
 				return kube.Theirs
 			default:
