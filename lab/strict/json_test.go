@@ -95,9 +95,9 @@ func TestValueOfDocuments(t *testing.T) {
 	}
 }
 
-// An empty value is null, also within brackets and beside an anchor, for which a node is written out.
+// An empty value is null, also within brackets and beside a tag, for which a node is written out.
 func TestEmptyValues(t *testing.T) {
-	for _, text := range []string{"[A: ]", "{A: , b: }", "[&x , *x]", "{a: , b: &x 1, c: *x}", "{a: !!null , b: 1}", "a: &x\nb: *x\n", "a: &x ''\nb: *x\n"} {
+	for _, text := range []string{"[A: ]", "{A: , b: }", "[&x , *x]", "{a: , b: &x 1, c: *x}", "{a: !!null , b: 1}", "a: &x\nb: *x\n", "a: &x ''\nb: *x\n", "{a: , b: !!str 1}"} {
 		docs, problems := Parse("a.yaml", []byte(text))
 		if len(problems) > 0 {
 			t.Fatal(problems)
