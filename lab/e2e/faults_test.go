@@ -50,12 +50,12 @@ var partsOf = map[lab.EngineType][]string{
 // faults are ordered by value. Each expects a converged lab.
 var faults = []fault{
 	{name: "all containers stopped", do: func(t *testing.T, l *testLab) func() { stopAll(t, l); return nil }},
-	{name: "one cluster stopped", do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
-	{name: "node killed while creating a pod", do: killFrozen},
+	{name: "one cluster stopped", once: true, do: func(t *testing.T, l *testLab) func() { halt(t, "stop", l.node("dev")); return nil }},
+	{name: "node killed while creating a pod", once: true, do: killFrozen},
 	{name: "container engine killed during up", once: true, do: killEngine, fix: true},
-	{name: "one node paused", do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
-	{name: "hub paused", do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
-	{name: "an API server hangs for 10 s", do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 10*time.Second) }},
+	{name: "one node paused", once: true, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("dev")); return nil }},
+	{name: "hub paused", once: true, do: func(t *testing.T, l *testLab) func() { docker(t, "pause", l.node("hub")); return nil }},
+	{name: "an API server hangs for 10 s", once: true, do: func(t *testing.T, l *testLab) func() { return hang(t, l, "dev", 10*time.Second) }},
 	{name: "the hub's API server hangs for 60 s", do: func(t *testing.T, l *testLab) func() { return hang(t, l, "hub", time.Minute) }},
 	{name: "invalid kubeconfigs", once: true, do: func(t *testing.T, l *testLab) func() {
 		for _, c := range []string{"hub", "dev"} {
@@ -180,20 +180,19 @@ func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) 
 	return canaries
 }
 
-// otherParts are further tests of a converged lab.
+// otherParts are further tests of a converged lab, which do not depend on the engine.
 var otherParts = []struct {
-	name   string
-	engine lab.EngineType // either if empty
-	run    func(*testing.T, *testLab, map[string]string)
+	name string
+	run  func(*testing.T, *testLab, map[string]string)
 }{
-	{"signals", "", signals},
-	{"concurrent commands", lab.EngineArgoCD, twoAtOnce},
-	{"status --check", "", withoutCanaries(checked)},
-	{"kubeconfig --merge", lab.EngineArgoCD, withoutCanaries(merged)},
-	{"diagnose", lab.EngineArgoCD, withoutCanaries(diagnosed)},
-	{"occupied port", lab.EngineArgoCD, withoutCanaries(portTaken)},
-	{"down without an engine", lab.EngineArgoCD, withoutCanaries(withoutEngine)},
-	{"azure and gcp", lab.EngineArgoCD, withoutCanaries(clouds)},
+	{"signals", signals},
+	{"concurrent commands", twoAtOnce},
+	{"status --check", withoutCanaries(checked)},
+	{"kubeconfig --merge", withoutCanaries(merged)},
+	{"diagnose", withoutCanaries(diagnosed)},
+	{"occupied port", withoutCanaries(portTaken)},
+	{"down without an engine", withoutCanaries(withoutEngine)},
+	{"azure and gcp", withoutCanaries(clouds)},
 }
 
 // withoutCanaries adapts a test that needs no canaries.

@@ -41,7 +41,7 @@ var rootOf = map[lab.EngineType]struct {
 }
 
 // beforeEngine is the number of stages that do not depend on the engine.
-const beforeEngine = 2
+const beforeEngine = 3
 
 func stagesOf(engine lab.EngineType) []stage {
 	made := func(l *testLab) bool { return l.record("hub").Whole }

@@ -136,7 +136,7 @@ var moments = []struct {
 	both    bool // with either engine; the others do not depend on it
 }{
 	{"save", "holding the containers still", 300 * time.Millisecond, false},
-	{"save", "copying their volumes", 500 * time.Millisecond, true},
+	{"save", "copying their volumes", 500 * time.Millisecond, false},
 	{"save", "saving metadata", 300 * time.Millisecond, false},
 	{"restore", "removing the current lab", 500 * time.Millisecond, false},
 	{"restore", "filling their volumes", 300 * time.Millisecond, true},
