@@ -204,13 +204,11 @@ func fluxEstate(name string, shape lab.Shape) suite {
 		{"second up is idle", untouched},
 		{"other engine rejected", otherEngine},
 		{"reboot", rebooted},
-		{"flux command", fluxCommand(shape)},
-		{"switch the engine and back", switched},
 		{"down leaves no remains", finalDown},
 	}
 	if shape == lab.ShapeHub { // otherwise the same; stories and the like do not expect the changes of edits
-		before := slices.IndexFunc(parts, func(p part) bool { return p.name == "switch the engine and back" })
-		parts = slices.Insert(parts, before, part{"scenarios", stories}, part{"sabotage detected", sabotage}, part{"edit region, label and replicas", edits}, part{"as lab plan said", foreseen})
+		parts = slices.Insert(parts, len(parts)-1, part{"flux command", fluxCommand}, part{"scenarios", stories}, part{"sabotage detected", sabotage},
+			part{"edit region, label and replicas", edits}, part{"as lab plan said", foreseen}, part{"switch the engine and back", switched})
 	}
 	if shape == lab.ShapeStandalone {
 		parts = slices.Insert(parts, 1, part{"Flux on each cluster", eachItsOwn}, part{"other shape rejected", otherShape}, part{"switch the shape and back", reshaped})

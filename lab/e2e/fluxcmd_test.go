@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"homelab/lab"
 )
 
 // buildFlux compiles the flux command, which embeds manifests that its module lacks; only `flux install` needs them.
@@ -38,17 +36,12 @@ func buildFlux(t *testing.T) string {
 }
 
 // fluxCommand uses the flux command on the cluster whose Flux delivers dev's addons, as on a bootstrapped one.
-func fluxCommand(shape lab.Shape) func(*testing.T, *testLab) {
-	cluster := map[lab.Shape]string{lab.ShapeHub: "hub", lab.ShapeStandalone: "dev"}[shape]
-	return func(t *testing.T, l *testLab) { fluxCommandOn(t, l, cluster) }
-}
-
-func fluxCommandOn(t *testing.T, l *testLab, cluster string) {
+func fluxCommand(t *testing.T, l *testLab) {
 	program := buildFlux(t)
 	flux := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Dir, cmd.Env = l.estate, append(os.Environ(), "KUBECONFIG="+filepath.Join(l.state, "lab", l.name, "kubeconfigs", cluster+".yaml"))
+		cmd.Dir, cmd.Env = l.estate, append(os.Environ(), "KUBECONFIG="+filepath.Join(l.state, "lab", l.name, "kubeconfigs", "hub.yaml"))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("flux %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -54,8 +54,8 @@ func stories(t *testing.T, l *testLab) {
 	t.Run("unreachable clusters are no success", func(t *testing.T) { l.within(t, unseen) })
 }
 
-// decidedByFlux are the cases of Flux that its controllers decide. lab/scenario plays all cases of both engines on a fake.
-var decidedByFlux = []string{"bridge-metadata-variable-not-read", "drift-only-reported", "environment-pin-wrong-pin"}
+// decidedByFlux are the cases of Flux that its controllers decide at once. lab/scenario plays all cases of both engines on a fake.
+var decidedByFlux = []string{"bridge-metadata-variable-not-read", "environment-pin-wrong-pin"}
 
 // sabotage plays scenarios on estates broken for them, one per file of a folder. Stories that need other images only run in memory.
 func sabotage(t *testing.T, l *testLab) {

@@ -135,12 +135,10 @@ var moments = []struct {
 	after   time.Duration
 	both    bool // with either engine; the others do not depend on it
 }{
-	{"save", "holding the containers still", 300 * time.Millisecond, false},
 	{"save", "copying their volumes", 500 * time.Millisecond, false},
 	{"save", "saving metadata", 300 * time.Millisecond, false},
 	{"restore", "removing the current lab", 500 * time.Millisecond, false},
 	{"restore", "filling their volumes", 300 * time.Millisecond, true},
-	{"restore", "starting the containers", 700 * time.Millisecond, false},
 }
 
 // killedWithSnapshots kills lab at moments of save and restore. Neither the lab nor the complete snapshot may be lost.
