@@ -43,7 +43,7 @@ func stages(t *testing.T, functions string) (cmd *exec.Cmd, began func() []strin
 }
 
 func TestStages(t *testing.T) {
-	all := []string{"modules", "lint", "host", "race", "e2e", "contracts", "engine-contract", "flux-contract", "standalone-contract"}
+	all := []string{"modules", "lint", "host", "race", "e2e", "contracts", "forge-contract", "engine-contract", "flux-contract", "standalone-contract"}
 	for _, tc := range []struct {
 		name, functions string
 		fails           bool
