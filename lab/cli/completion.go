@@ -14,6 +14,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/fill"
 	"homelab/lab/finding"
+	"homelab/lab/forge/pulls"
 	"homelab/lab/scenario"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -64,6 +65,12 @@ func (p *program) values(a argv.Asked) []string {
 	case "NAME":
 		names, _ := state.List()
 		return names
+	case "STATE":
+		return requestStates()
+	case "VERDICT":
+		return wordsOf(pulls.Verdicts())
+	case "STYLE":
+		return wordsOf(pulls.Styles())
 	}
 	src, err := workspace.Find(a.Flag(estateFlag), p.env.Estate)
 	if err != nil {
@@ -72,6 +79,8 @@ func (p *program) values(a argv.Asked) []string {
 	switch a.Placeholder {
 	case "SNAPSHOT":
 		return snapshotNames(cmp.Or(a.Flag(nameFlag), src.Name))
+	case "REQUEST":
+		return openNumbers(cmp.Or(a.Flag(nameFlag), src.Name))
 	case "CLUSTER":
 		return src.Folders(lab.ClustersDir)
 	case "CLUSTERS":

@@ -48,6 +48,8 @@ func (p *program) gitCommand() *cli.Command {
 				}),
 			},
 			p.pullCommand(),
+			p.requestCommand(),
+			p.botCommand(),
 			{
 				Name:        "log",
 				Usage:       "print the forge's commits, newest first",

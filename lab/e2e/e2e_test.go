@@ -146,6 +146,7 @@ func defaultEstate() suite {
 		{"promote", promoted},
 		{"commits in the forge kept", commitsInTheForge},
 		{"commits in the forge pulled", pulls},
+		{"pull request merged", pullRequests},
 		{"edit region, label and replicas", edits},
 		{"as lab plan said", foreseen},
 		{"repair a rejected manifest", repaired},

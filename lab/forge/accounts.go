@@ -182,6 +182,9 @@ func (g *Gitea) admit(ctx context.Context, s State) error {
 			return fmt.Errorf("access of %s to repository %s of the forge: %w", user, g.repository, err)
 		}
 	}
+	if g.tokens.ForgeToken(bot) != "" { // the writer may be new
+		return g.guard(api, g.repository, g.branch)
+	}
 	return nil
 }
 

@@ -178,7 +178,15 @@ func contract() map[string]any {
 		"log": LogResult{Commits: []LogCommit{
 			{commit, "lab", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "estate as of the working tree"},
 		}},
-		"push": PushResult{Commit: commit, Changed: true},
+		"push":       PushResult{Commit: commit, Changed: true},
+		"pr-ls":      RequestList{[]Request{request(commit)}},
+		"pr-changed": RequestResult{request(commit), true},
+		"pr-view": RequestView{
+			request(commit), "why",
+			[]RequestStatus{{"lab/diff", "success", "2 objects change", "", "lab-bot", time.Date(2026, 3, 1, 14, 3, 0, 0, time.UTC)}},
+			[]RequestComment{{"lab-bot", time.Date(2026, 3, 1, 14, 3, 0, 0, time.UTC), time.Date(2026, 3, 1, 14, 3, 0, 0, time.UTC), "### lab diff"}},
+		},
+		"bot": BotResult{User: "lab-bot", URL: "http://127.0.0.1:3000/lab/estate.git", API: "http://127.0.0.1:3000/api/v1/repos/lab/estate"},
 		"pull": PullResult{
 			Commit: commit, Commits: []LogCommit{{commit, "ann", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "two replicas in dev"}},
 			Files: []PullFile{
@@ -223,6 +231,13 @@ func contract() map[string]any {
 		"version": VersionResult{"v0.1.0", commit, "go1.26.8", "v0.33.0", "v3.22.0", []VersionSupply{{
 			Kind: "image", Name: "gitea", Version: "1.26.4", Ref: "docker.gitea.com/gitea:1.26.4", Origin: "registry", Digest: "sha256:" + strings.Repeat("0a", 32), Check: "pin",
 		}}},
+	}
+}
+
+func request(commit string) Request {
+	return Request{
+		Repository: "lab/estate", Number: 3, Title: "three replicas", Author: "lab", State: "open", Head: "pr/three-replicas", Base: "main", Commit: commit, BaseCommit: strings.Repeat("0a", 20),
+		Mergeable: true, Created: time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), Updated: time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC),
 	}
 }
 
