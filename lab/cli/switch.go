@@ -22,7 +22,7 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	runs := cmp.Or(ws.Record.Type, l.core.Definition.Type)
 	w, err := live.Stage{
 		Lab: ws.Name, Estate: l.core.Estate, Engine: e, Type: runs, Docker: l.docker, Reach: l.core.Clusters.RESTConfig,
-		ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
+		Requests: live.Requests{Forge: l.gitea}, ForgeURL: l.core.ForgeURL(), User: l.core.Creds.ForgeUser, Password: l.core.Creds.ForgePassword,
 	}.World(ctx)
 	if err != nil {
 		return scenario.World{}, err

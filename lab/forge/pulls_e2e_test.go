@@ -17,6 +17,10 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/forge"
 	"homelab/lab/forge/pulls"
+	"homelab/lab/scenario/live"
+	"homelab/lab/scenario/scenariotest"
+
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
 // requests is a running forge with the estate's first commit, and a working tree.
@@ -83,7 +87,8 @@ func refusedWith(err error, code string) bool {
 
 func TestPulls(t *testing.T) {
 	d := docker.New()
-	g := start(t, d, "e2e-p", credentials())
+	creds := credentials()
+	g := start(t, d, "e2e-p", creds)
 	r := requests{Gitea: g, t: t, dir: t.TempDir()}
 	r.must(g.Start(t.Context(), spec(t, d), 0, nil))
 	s, err := g.Observe(t.Context())
@@ -98,6 +103,10 @@ func TestPulls(t *testing.T) {
 	t.Run("conflict", func(t *testing.T) { r.t = t; testConflict(r) })
 	t.Run("close", func(t *testing.T) { r.t = t; testClosed(r) })
 	t.Run("bot", func(t *testing.T) { r.t = t; testBot(r) })
+	t.Run("of stories", func(t *testing.T) {
+		git := live.NewGit(r.host+"/lab/estate.git", &githttp.BasicAuth{Username: creds.User, Password: creds.Password})
+		scenariotest.RequestsContract(t, git, live.Requests{Forge: g})
+	})
 }
 
 func testMerged(r requests) {

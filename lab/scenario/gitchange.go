@@ -39,6 +39,44 @@ func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
 	return commit, nil
 }
 
+// Merging saves what a merge of a branch into another will change there, and registers the restoring of the branch.
+func (c *Call) Merging(ctx context.Context, head, base string) error {
+	from, err := c.Forge.Tree(ctx, head)
+	if err != nil {
+		return err
+	}
+	into, err := c.Forge.Tree(ctx, base)
+	if err != nil {
+		return err
+	}
+	change := Change{Branch: base, Files: map[string]*File{}}
+	for _, one := range []Tree{from, into} {
+		err := fs.WalkDir(one.FS, ".", func(name string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			theirs, err := fileAt(from.FS, name)
+			if err != nil {
+				return err
+			}
+			ours, err := fileAt(into.FS, name)
+			if err == nil && !same(theirs, ours) {
+				change.Files[name] = theirs
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	t, err := c.touch(ctx, change)
+	if err != nil {
+		return err
+	}
+	maps.Copy(t.after, change.Files)
+	return nil
+}
+
 // Found returns a file as it was before the story changed it; nil if it did not exist.
 func (c *Call) Found(branch, name string) (*File, error) {
 	if t := c.playing.touched[branch]; t != nil && t.existed {

@@ -9,6 +9,11 @@ import (
 	"homelab/lab"
 )
 
+// Follow is like Poll until the story ends.
+func (c *Call) Follow(s Subject, facets []string, every time.Duration, ask func(context.Context) map[string]any) {
+	c.Poll(c.playing.recorder.ctx, s, facets, every, ask)
+}
+
 // Poll asks a source again and again, or once, and logs each new answer as the state of a subject, which expectations can be about. It returns a function that
 // ends it.
 func (c *Call) Poll(ctx context.Context, s Subject, facets []string, every time.Duration, ask func(context.Context) map[string]any) (stop func()) {

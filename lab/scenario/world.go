@@ -19,6 +19,7 @@ type World struct {
 	Engines  lab.EngineType
 	Forge    Forge
 	Branches Branches
+	Requests Requests // nil if the Git server has no pull requests
 	Clusters Clusters
 	Engine   Engine
 	Machines Machines          // nil if the clusters' nodes cannot be reached
@@ -63,6 +64,31 @@ type Branches interface {
 	// Branches maps branch names to tree hashes.
 	Branches(ctx context.Context) (map[string]string, error)
 	RemoveBranch(ctx context.Context, name string) error
+}
+
+// Requests are the pull requests on the Git server. What the server refuses is a *lab.Error with code "refused", or one that says why it could never be merged.
+type Requests interface {
+	// Open opens a pull request, or returns the number of the one that is open for the same branches.
+	Open(ctx context.Context, p Proposal) (int64, error)
+	// Look returns number, title, body, author, state, head, base, commit, merge, statuses by check (state, description, author) and comments (author, body).
+	Look(ctx context.Context, number int64) (map[string]any, error)
+	// Act changes a pull request. Closing one that is not open does nothing.
+	Act(ctx context.Context, number int64, a RequestAct) error
+}
+
+// Proposal is a pull request to open.
+type Proposal struct {
+	Title, Body string
+	Head, Base  string // branches
+	Bot         bool   // the bot opens it
+}
+
+// RequestAct is one change of a pull request.
+type RequestAct struct {
+	Comment                   string // unless empty
+	Check, State, Description string // status of a check, unless Check is empty
+	Merge, Close              bool
+	Bot                       bool // the bot does it
 }
 
 // Tree is a commit and its files.

@@ -26,6 +26,7 @@ type Stage struct {
 	Docker   *docker.Docker
 	Reach    func(cluster string) (*rest.Config, error)
 	ForgeURL string
+	Requests scenario.Requests
 	User     string // forge user
 	Password string
 }
@@ -46,7 +47,7 @@ func (s Stage) World(ctx context.Context) (scenario.World, error) {
 	git := NewGit(s.ForgeURL+"/"+s.User+"/"+forge.Repository+".git", &githttp.BasicAuth{Username: s.User, Password: s.Password})
 	clusters := NewClusters(s.Lab, s.Docker, s.Reach)
 	return scenario.World{
-		Lab: s.Lab, Estate: &there, Engines: s.Type, Forge: git, Branches: git,
+		Lab: s.Lab, Estate: &there, Engines: s.Type, Forge: git, Branches: git, Requests: s.Requests,
 		Clusters: clusters, Machines: clusters, Inside: clusters.inside, Engine: Engine{Hub: s.Engine},
 	}, nil
 }

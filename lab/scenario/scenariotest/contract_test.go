@@ -15,6 +15,11 @@ func TestForgeContract(t *testing.T) {
 	ForgeContract(t, f, f)
 }
 
+func TestRequestsContract(t *testing.T) {
+	f := &Forge{branches: map[string][]Commit{scenario.Branch: {{Hash: "0", files: ContractFiles()}}}, pushed: func() {}}
+	RequestsContract(t, f, f.Requests())
+}
+
 func TestEngineContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(t, os.DirFS(filepath.Join("..", "..", "..")))

@@ -97,6 +97,10 @@ func refusedBy(err error) (by, message string, ok bool) {
 		}
 		codes := []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
 		return "API server", s.Message, slices.Contains(codes, s.Code)
+	case errors.As(err, &failed) && failed.Code == "refused":
+		return "forge", strings.Join(append([]string{failed.Message}, failed.Details...), ": "), true
+	case errors.As(err, &failed) && slices.Contains([]string{"unrelated", "no_change", "no_branch"}, failed.Code): // of a pull request
+		return "lab", failed.Message, true
 	case errors.As(err, &failed):
 		return "lab", failed.Message, failed.Exit == lab.ExitInvalid
 	}

@@ -39,7 +39,7 @@ func playWith(t *testing.T, steps string, change func(*scenariotest.Lab)) *scena
 	})
 	story, err := scenario.Load(fsys, "test", verb.All())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(problemsOf(err))
 	}
 	var r *scenario.Result
 	synctest.Test(t, func(t *testing.T) {
@@ -127,14 +127,14 @@ func TestRequestFromPod(t *testing.T) {
 					content["apiVersion"], content["kind"] = "v1", kind
 					client, err := l.Clusters.Client("prod")
 					if err != nil {
-						t.Fatal(err)
+						t.Fatal(problemsOf(err))
 					}
 					resource, err := client.Resource(scenario.Subject{APIVersion: "v1", Kind: kind, Namespace: "podinfo", Name: "x"})
 					if err == nil {
 						_, err = resource.Create(context.Background(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
 					}
 					if err != nil {
-						t.Fatal(err)
+						t.Fatal(problemsOf(err))
 					}
 				}
 				l.Inside = func(_ context.Context, node, namespace, pod string, program []string) ([]byte, error) {

@@ -8,6 +8,7 @@ func All() []scenario.Verb {
 	return []scenario.Verb{
 		{Name: "expect", Doc: "waits for a state, and fails after a timeout", New: func() scenario.Action { return &expect{} }},
 		{Name: "commit", Doc: "commits to the forge", New: func() scenario.Action { return &commit{} }},
+		{Name: "pull-request", Doc: "opens, comments on, judges, merges or closes a pull request, or waits for one", New: func() scenario.Action { return &pullRequest{} }},
 		{Name: "promote", Doc: "promotes an addon's version to a later environment, if the earlier one is healthy", New: func() scenario.Action { return &promotion{} }},
 		{Name: "label", Doc: "changes a cluster's labels, metadata or cloud", New: func() scenario.Action { return &label{} }},
 		{Name: "patch", Doc: "edits an object in a cluster, like kubectl edit", New: func() scenario.Action { return &patch{} }},
