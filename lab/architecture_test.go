@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"regular"},
 	{"finding"},
 	{"gitcommand"},
-	{"apiserver", "argo", "argv", "docker", "flux", "front", "gate", "informer", "redact", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
+	{"apiserver", "argo", "argv", "docker", "door", "flux", "front", "gate", "informer", "redact", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"fill"},

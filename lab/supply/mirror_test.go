@@ -159,7 +159,7 @@ func TestQueriesOffline(t *testing.T) {
 		t.Error("listed item is unknown")
 	}
 	items, err := s.List(t.Context())
-	if err != nil || len(items) != 6 || !items[0].Present || items[1].Present {
+	if err != nil || len(items) != 7 || !items[0].Present || items[1].Present {
 		t.Errorf("%+v, %v", items, err)
 	}
 }

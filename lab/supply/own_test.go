@@ -45,7 +45,7 @@ func TestOwnImageInEveryMode(t *testing.T) {
 }
 
 func TestOwnImageFromMirrorOrBundle(t *testing.T) {
-	own := fillSource(t, t.TempDir(), "front", "gate")
+	own := fillSource(t, t.TempDir(), "front", "gate", "door")
 	g := makeGoods(t)
 	g.images = append(g.images, own.images...)
 	for origin, o := range map[lab.Origin]Options{
@@ -91,7 +91,7 @@ func TestOwnImageOrder(t *testing.T) {
 	for _, i := range items {
 		names = append(names, i.Title())
 	}
-	if want := []string{"node", "redis", "gate", "front", "podinfo 6.7.0", "podinfo 6.9.2"}; !slices.Equal(names, want) {
+	if want := []string{"node", "redis", "gate", "front", "door", "podinfo 6.7.0", "podinfo 6.9.2"}; !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
 }

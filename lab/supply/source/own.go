@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"homelab/lab"
+	"homelab/lab/door"
 	"homelab/lab/front"
 	"homelab/lab/gate"
 )
@@ -22,6 +23,8 @@ type ownModule struct {
 
 func ownSource(module string) (ownModule, bool) {
 	switch module {
+	case door.Module:
+		return ownModule{door.GoMod, "", door.Source()}, true
 	case front.Module:
 		return ownModule{front.GoMod, front.GoSum, front.Source()}, true
 	case gate.Module:

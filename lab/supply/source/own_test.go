@@ -18,7 +18,7 @@ func TestOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range r.Components {
-		if want := strings.HasPrefix(c.Name, "front") || strings.HasPrefix(c.Name, "gate"); r.Own(c.Name) != want {
+		if want := strings.HasPrefix(c.Name, "door") || strings.HasPrefix(c.Name, "front") || strings.HasPrefix(c.Name, "gate"); r.Own(c.Name) != want {
 			t.Errorf("%s: own is %v", c.Name, !want)
 		}
 	}
