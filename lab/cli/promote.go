@@ -21,30 +21,38 @@ func (p *program) promoteCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "promote",
 		Usage:     "promote an addon's version to a later environment",
-		ArgsUsage: "ADDON",
+		ArgsUsage: "ADDON...",
 		Description: "Changes the later environment's pin in the estate's files, for Argo CD and for Flux if it has both, and nothing else: comments and layout stay.\n" +
-			"Prints the change as a diff. With --push it is committed to the forge immediately, otherwise by the next lab up.\n\n" +
-			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push"),
+			"Prints the change as a diff. With --push it is committed to the forge immediately, otherwise by the next lab up.\n" +
+			"With --pr, a pull request for the forge's main is opened instead, for one addon or several: its body has what the engine will have, and a commit status what the gate says, " +
+			"whether the earlier environment runs the version in sync and healthy. The working tree stays; again, the open pull request is brought up to date.\n\n" +
+			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push", "lab promote podinfo identity --from dev --to staging --pr"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,
 			&cli.StringFlag{Name: "from", Usage: "`ENV` to take the version from"},
 			&cli.StringFlag{Name: "to", Usage: "`ENV` to promote it to; must be a later one"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the change and make none"},
 			&cli.BoolFlag{Name: "push", Usage: "commit the estate to the forge"},
+			&cli.BoolFlag{Name: "pr", Usage: "open a pull request"},
 		},
 		Action: p.labAction(p.open, argv.AnyArgs, func(c *cli.Context, ws *workspace.Workspace) error {
-			if c.NArg() != 1 || c.String("from") == "" || c.String("to") == "" {
-				return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: "lab promote takes an addon, --from and --to", Cure: "lab promote podinfo --from dev --to staging"}
+			o := promoteOptions{addons: c.Args().Slice(), from: c.String("from"), to: c.String("to"), dry: c.Bool("dry-run"), push: c.Bool("push"), request: c.Bool("pr")}
+			if err := o.check(); err != nil {
+				return err
 			}
-			return p.promote(c.Context, ws, promoteOptions{addon: c.Args().First(), from: c.String("from"), to: c.String("to"), dry: c.Bool("dry-run"), push: c.Bool("push")})
+			if o.request {
+				return p.promoteByRequest(c.Context, ws, o)
+			}
+			return p.promote(c.Context, ws, o)
 		}),
 	}
 }
 
 // promoteOptions are the flags of lab promote.
 type promoteOptions struct {
-	addon, from, to string
-	dry, push       bool
+	addons             []string
+	from, to           string
+	dry, push, request bool
 }
 
 func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promoteOptions) error {
@@ -52,7 +60,7 @@ func (p *program) promote(ctx context.Context, ws *workspace.Workspace, o promot
 	if err != nil {
 		return err
 	}
-	plan, err := promote.Plan(est, o.addon, o.from, o.to)
+	plan, err := promote.Plan(est, o.addons[0], o.from, o.to)
 	if err != nil {
 		return err
 	}

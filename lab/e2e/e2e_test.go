@@ -147,6 +147,7 @@ func defaultEstate() suite {
 		{"commits in the forge kept", commitsInTheForge},
 		{"commits in the forge pulled", pulls},
 		{"pull request merged", pullRequests},
+		{"promotion by a pull request", promotedByRequest},
 		{"edit region, label and replicas", edits},
 		{"as lab plan said", foreseen},
 		{"repair a rejected manifest", repaired},

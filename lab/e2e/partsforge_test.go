@@ -130,3 +130,50 @@ func botAlone(t *testing.T, l *testLab, file string) {
 		t.Error("the estate became a repository")
 	}
 }
+
+// promotedByRequest promotes by a pull request: nothing changes before the merge, and a second run brings the request up to date.
+func promotedByRequest(t *testing.T, l *testLab) {
+	const file = "addons/podinfo/applicationset.yaml"
+	l.must("up")
+	start := l.read(file)
+	promote := []string{"promote", "podinfo", "--from", "dev", "--to", "staging", "--pr"}
+	res := decode[ui.PromoteRequestResult](l, promote...)
+	r := res.Request
+	if !res.Changed || r.Head != "promote/podinfo-to-staging" || r.Title != "promote podinfo 6.9.2 from dev to staging" || len(res.Gates) != 1 || res.Gates[0].State != "success" {
+		t.Errorf("requested %+v", res)
+	}
+	if l.read(file) != start {
+		t.Error("the working tree changed")
+	}
+	number := strconv.FormatInt(r.Number, 10)
+	view := decode[ui.RequestView](l, "git", "pr", "view", number)
+	if !strings.Contains(view.Body, "staging: podinfo 6.7.0 -> 6.9.2") || !strings.Contains(view.Body, "Deployment") {
+		t.Errorf("body\n%s", view.Body)
+	}
+	if len(view.Statuses) != 1 || view.Statuses[0].Check != "lab/gate/podinfo" || view.Statuses[0].State != "success" {
+		t.Errorf("statuses %+v", view.Statuses)
+	}
+	if again := decode[ui.PromoteRequestResult](l, promote...); again.Changed || again.Request.Number != r.Number {
+		t.Errorf("again %+v", again)
+	}
+	l.must("git", "pr", "merge", number)
+	l.must("git", "pull")
+	l.must("up")
+	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.9.2" {
+		t.Errorf("staging has podinfo %s after the merge", got)
+	}
+	if nothing := decode[ui.PromoteRequestResult](l, promote...); nothing.Changed || nothing.Request.Number != 0 {
+		t.Errorf("nothing to promote: %+v", nothing)
+	}
+	l.write(file, start)
+	l.must("generate")
+	for _, f := range res.Promotions[0].Files {
+		if f != file {
+			l.write(f, strings.ReplaceAll(l.read(f), "6.9.2", "6.7.0"))
+		}
+	}
+	l.must("up")
+	if got := version(l.converged(4, 10), "staging-podinfo"); got != "6.7.0" {
+		t.Errorf("staging has podinfo %s after the revert", got)
+	}
+}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"testing/fstest" // an in-memory fs.FS; it does not import package testing
 
 	"homelab/lab"
 	"homelab/lab/forge/pulls"
@@ -125,37 +127,86 @@ func (g *Gitea) Propose(ctx context.Context, tree Tree, branch, message string) 
 	return res, err
 }
 
+// ProposeFiles commits changes of files on top of the estate's branch and pushes that to another branch, whatever the working tree has.
+func (g *Gitea) ProposeFiles(ctx context.Context, edits map[string]Edit, branch, message string) (res PushResult, err error) {
+	err = g.call(ctx, "a push to branch "+branch, gitLimit, func(ctx context.Context, s State) error {
+		res, err = g.remote(s).ProposeFiles(ctx, edits, branch, message)
+		return err
+	})
+	return res, err
+}
+
+// Edit is a change of an existing file.
+type Edit struct{ Before, After []byte }
+
+// ProposeFiles is Propose for files of the branch that engines follow. It is rejected if one is not as before.
+func (r Remote) ProposeFiles(ctx context.Context, edits map[string]Edit, branch, message string) (PushResult, error) {
+	if err := r.proposable(branch); err != nil {
+		return PushResult{}, err
+	}
+	res, _, err := r.propose(ctx, Tree{}, branch, message, false, func(_ *depot, theirs files) (fs.FS, files, error) {
+		from, ours := fstest.MapFS{}, maps.Clone(theirs)
+		for name, e := range edits {
+			was, there := ours[name]
+			if !there || was.Hash != blobHash(e.Before) {
+				return nil, nil, changedMeanwhile(name)
+			}
+			mode := fs.FileMode(0o644)
+			if was.Mode == modeExecutable {
+				mode = 0o755
+			}
+			from[name], ours[name] = &fstest.MapFile{Data: e.After, Mode: mode}, entry{blobHash(e.After), was.Mode}
+		}
+		return from, ours, nil
+	})
+	return res, err
+}
+
 // Propose commits the working tree and pushes that to a branch, never to the one that engines follow. The commit is on top of both. It is rejected if the working tree lacks
 // changes of others, and if the branch has commits that lab did not make. Neither the clone nor what counts as pushed changes.
 func (r Remote) Propose(ctx context.Context, tree Tree, branch, message string) (PushResult, error) {
-	if err := pulls.CheckBranch(branch); err != nil {
+	if err := r.proposable(branch); err != nil {
 		return PushResult{}, err
 	}
-	if heads+branch == r.branch() {
-		return PushResult{}, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "invalid_request", Message: "engines follow branch " + branch + ": a pull request needs another one", Cure: "choose another name",
+	change := func(d *depot, theirs files) (fs.FS, files, error) {
+		from := tree.Listed()
+		ours, err := read(from)
+		if err == nil {
+			err = d.safe(ctx, ours, theirs)
 		}
+		return from, ours, err
 	}
-	res, lent, err := r.propose(ctx, tree, branch, message, true)
+	res, lent, err := r.propose(ctx, tree, branch, message, true, change)
 	var known *lab.Error
 	if err != nil && lent && !errors.As(err, &known) && ctx.Err() == nil { // the clone may be incomplete
-		res, _, err = r.propose(ctx, tree, branch, message, false)
+		res, _, err = r.propose(ctx, tree, branch, message, false, change)
 	}
 	return res, err
 }
 
-func (r Remote) propose(ctx context.Context, tree Tree, branch, message string, lend bool) (res PushResult, lent bool, err error) {
+// proposable returns an error unless a branch can be pushed to for a pull request.
+func (r Remote) proposable(branch string) error {
+	if err := pulls.CheckBranch(branch); err != nil {
+		return err
+	}
+	if heads+branch == r.branch() {
+		return &lab.Error{
+			Exit: lab.ExitInvalid, Code: "invalid_request", Message: "engines follow branch " + branch + ": a pull request needs another one", Cure: "choose another name",
+		}
+	}
+	return nil
+}
+
+// propose pushes what change makes of the files of the engines' branch.
+func (r Remote) propose(
+	ctx context.Context, tree Tree, branch, message string, lend bool, change func(d *depot, theirs files) (fs.FS, files, error),
+) (res PushResult, lent bool, err error) {
 	d, err := r.open(ctx, tree, lend)
 	if err != nil {
 		return res, false, err
 	}
 	defer d.Close()
 	lent = d.lent
-	from := tree.Listed()
-	ours, err := read(from)
-	if err != nil {
-		return res, lent, err
-	}
 	if err := d.fetch(ctx, 0); err != nil {
 		return res, lent, err
 	}
@@ -166,13 +217,14 @@ func (r Remote) propose(ctx context.Context, tree Tree, branch, message string, 
 	if err != nil {
 		return res, lent, err
 	}
+	from, ours, err := change(d, theirs)
+	if err != nil {
+		return res, lent, err
+	}
 	if res.Changed = changed(theirs, ours); len(res.Changed) == 0 {
 		return res, lent, &lab.Error{
 			Exit: lab.ExitFailed, Code: "no_change", Message: "nothing to propose: the forge has the working tree", Cure: "change a file of the estate",
 		}
-	}
-	if err := d.safe(ctx, ours, theirs); err != nil {
-		return res, lent, err
 	}
 	was, err := d.proposed(ctx, branch)
 	if err != nil {

@@ -152,6 +152,33 @@ func TestProposeInMemory(t *testing.T) {
 	}
 }
 
+// Files are changed on top of main, whatever the working tree has.
+func TestProposeFiles(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	b.write(b.dir, map[string]string{"a": "1\n", "b": "1\n"})
+	_, err := b.push()
+	b.must(err)
+	b.other("on main", map[string]string{"a": "2\n"})
+	edits := map[string]Edit{"a": {Before: []byte("2\n"), After: []byte("3\n")}}
+	first, err := b.remote.ProposeFiles(ctx, edits, "promote/a", "a")
+	b.must(err)
+	if !slices.Equal(first.Changed, []string{"a"}) || b.git(b.remote.URL, "show", "promote/a:a") != "3" || b.git(b.remote.URL, "show", "promote/a:b") != "1" {
+		t.Errorf("proposed %+v", first)
+	}
+	if again, err := b.remote.ProposeFiles(ctx, edits, "promote/a", "a"); err != nil || again.Pushed || again.Commit != first.Commit {
+		t.Errorf("again %+v, %v", again, err)
+	}
+	b.other("on main again", map[string]string{"b": "2\n"})
+	if next, err := b.remote.ProposeFiles(ctx, edits, "promote/a", "a"); err != nil || len(b.parents(next.Commit)) != 2 || b.git(b.remote.URL, "show", "promote/a:b") != "2" {
+		t.Errorf("next %+v, %v", next, err)
+	}
+	edits["a"] = Edit{Before: []byte("1\n"), After: []byte("3\n")}
+	if _, err := b.remote.ProposeFiles(ctx, edits, "promote/a", "a"); codeOf(err) != "changed" {
+		t.Errorf("changed meanwhile: %v", err)
+	}
+}
+
 func TestRelated(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()

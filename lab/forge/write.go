@@ -72,7 +72,7 @@ func (in *incoming) apply(root *os.Root, c change) error {
 }
 
 func changedMeanwhile(path string) error {
-	return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: path + " was changed while it was pulled", Cure: "try again"}
+	return &lab.Error{Exit: lab.ExitFailed, Code: "changed", Message: path + " was changed meanwhile", Cure: "try again"}
 }
 
 // prune removes empty folders, as Git does.

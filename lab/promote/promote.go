@@ -303,6 +303,42 @@ func (e Edit) write(root *os.Root) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// Verdict is what the gate says about a promotion: whether every cluster of From with the addon runs the version, in sync and healthy.
+type Verdict struct {
+	Open bool
+	Seen string // one line
+}
+
+// Gate judges what runs.
+func (p Promotion) Gate(est *lab.Estate, apps []lab.Application) Verdict {
+	var runs []string
+	for _, c := range est.Clusters {
+		if c.Environment != p.From || !c.Has(p.Addon) {
+			continue
+		}
+		found := false
+		for _, a := range apps {
+			if a.Cluster != c.Name || a.Addon != p.Addon {
+				continue
+			}
+			if found = true; a.Version != p.Version {
+				return Verdict{Seen: fmt.Sprintf("%s runs %s %s", c.Name, p.Addon, orNone(a.Version))}
+			}
+			if !a.Converged() {
+				return Verdict{Seen: fmt.Sprintf("%s %s is %s and %s in %s", p.Addon, p.Version, a.Sync, a.Health, c.Name)}
+			}
+		}
+		if !found {
+			return Verdict{Seen: fmt.Sprintf("%s does not have %s yet", c.Name, p.Addon)}
+		}
+		runs = append(runs, c.Name)
+	}
+	if len(runs) == 0 {
+		return Verdict{Seen: fmt.Sprintf("no cluster of %s has %s", p.From, p.Addon)}
+	}
+	return Verdict{Open: true, Seen: fmt.Sprintf("%s %s in sync and healthy in %s", p.Addon, p.Version, strings.Join(runs, ", "))}
+}
+
 // Standing describes the state of the version in From: ", as dev runs it (healthy)". It is empty if nothing runs there.
 func (p Promotion) Standing(est *lab.Estate, apps []lab.Application) string {
 	for _, c := range est.Clusters {

@@ -58,6 +58,14 @@ type RequestResult struct {
 	Changed bool    `json:"changed"` // false if it was so already
 }
 
+// PromoteRequestResult is `lab promote --pr -o json`.
+type PromoteRequestResult struct {
+	Request    Request             `json:"request"` // number 0 if there is nothing to promote, or with --dry-run
+	Changed    bool                `json:"changed"` // false if it was so already
+	Promotions List[PromoteResult] `json:"promotions"`
+	Gates      List[RequestStatus] `json:"gates"` // commit statuses
+}
+
 // BotResult is `lab git bot -o json`.
 type BotResult struct {
 	User  string `json:"user"`

@@ -210,6 +210,14 @@ func contract() map[string]any {
 			true, true, "--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n", commit,
 			[]string{"for Flux, staging had podinfo 6.9.0"},
 		},
+		"promote-pr": PromoteRequestResult{
+			request(commit), true,
+			[]PromoteResult{{
+				Addon: "podinfo", From: "dev", To: "staging", Was: "6.9.1", Version: "6.9.2", File: "addons/podinfo/applicationset.yaml", Files: []string{"addons/podinfo/applicationset.yaml"},
+				Changed: true, Diff: "--- a/addons/podinfo/applicationset.yaml\n+++ b/addons/podinfo/applicationset.yaml\n...\n",
+			}},
+			[]RequestStatus{{Check: "lab/gate/podinfo", State: "success", Description: "podinfo 6.9.2 in sync and healthy in dev"}},
+		},
 		"init": InitResult{"/home/me/estate", DraftInfo{
 			Repositories: []DraftRepository{{"https://github.com/acme/gitops", "../gitops", "main"}}, Clusters: []string{"hub", "dev"},
 			Keys: []DraftKey{

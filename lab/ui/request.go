@@ -80,3 +80,25 @@ func (u *UI) prose(text string) {
 
 // RequestChanged prints the result of a command that changes a pull request.
 func (u *UI) RequestChanged(res RequestResult, line string) error { return u.Result(res, clean(line)) }
+
+// PromotionRequested prints `lab promote --pr`; next is the command that merges it.
+func (u *UI) PromotionRequested(res PromoteRequestResult, next string) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	if res.Request.Number == 0 {
+		return nil
+	}
+	t := Table{}
+	for _, g := range res.Gates {
+		t.Rows = append(t.Rows, []string{g.State, g.Check, g.Description})
+	}
+	u.Table(t)
+	did := "pull request"
+	if !res.Changed {
+		did = "unchanged: pull request"
+	}
+	u.Print(clean(fmt.Sprintf("%s #%d %s (%s)", did, res.Request.Number, res.Request.Title, res.Request.branches())))
+	u.Print("next: " + next)
+	return nil
+}

@@ -99,6 +99,25 @@ func (s Status) check() error {
 	return err
 }
 
+// Clean returns a text without what Open and Comment refuse, cut to what they take: at the beginning of a section of Markdown, if there is one.
+func Clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unprintable(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	const note = "\n\n**Cut: the rest is too long.**\n"
+	if len(text) <= TextLimit {
+		return text
+	}
+	text = strings.ToValidUTF8(text[:TextLimit-len(note)], "")
+	if cut := strings.LastIndex(text, "\n#### "); cut > 0 {
+		text = text[:cut]
+	}
+	return text + note
+}
+
 func clipped(s string) string {
 	const most = 60
 	if len(s) <= most {

@@ -67,6 +67,18 @@ func TestCheckProposal(t *testing.T) {
 	}
 }
 
+func TestClean(t *testing.T) {
+	for text, want := range map[string]string{"a\nb\tc": "a\nb\tc", "a\x1b[2Jb": "a [2Jb", "a\xffb": "a?b", "a\u202eb": "a b"} {
+		if got := Clean(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	long := "head\n#### one\n" + strings.Repeat("a", TextLimit/2) + "\n#### two\n" + strings.Repeat("b\x00", TextLimit)
+	if got := Clean(long); len(got) > TextLimit || strings.Contains(got, "two") || !strings.Contains(got, "#### one") || checkText("it", got) != nil {
+		t.Errorf("cut to %d bytes", len(got))
+	}
+}
+
 func TestCheckStatus(t *testing.T) {
 	good := Status{Context: "lab/diff", State: Success, Description: "2 objects change", URL: "http://127.0.0.1:8080/x"}
 	if err := good.check(); err != nil {

@@ -253,6 +253,26 @@ func (r *Repository) Open(ctx context.Context, p Proposal) (q Request, opened bo
 	return r.request(made), true, nil
 }
 
+// Edit changes title and body of a pull request. It reports false if they are so already.
+func (r *Repository) Edit(ctx context.Context, number int64, title, body string) (bool, error) {
+	q, err := r.Get(ctx, number)
+	if err != nil {
+		return false, err
+	}
+	if err := (Proposal{Title: title, Body: body, Head: q.Head, Base: q.Base}).Check(); err != nil {
+		return false, err
+	}
+	if q.Title == title && strings.TrimSpace(q.Body) == strings.TrimSpace(body) {
+		return false, nil
+	}
+	api, err := r.api(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, resp, err := api.EditPullRequest(r.owner, r.name, number, gitea.EditPullRequestOption{Title: title, Body: &body})
+	return err == nil, r.fail(named(number), resp, err)
+}
+
 // Close closes an open pull request. It reports false for one that is not open.
 func (r *Repository) Close(ctx context.Context, number int64) (closed bool, err error) {
 	q, err := r.Get(ctx, number)
