@@ -26,7 +26,7 @@ func (p *program) promoteCommand() *cli.Command {
 			"Prints the change as a diff. With --push it is committed to the forge immediately, otherwise by the next lab up.\n" +
 			"With --pr, a pull request for the forge's main is opened instead, for one addon or several: its body has what the engine will have, and a commit status what the gate says, " +
 			"whether the earlier environment runs the version in sync and healthy. The working tree stays; again, the open pull request is brought up to date.\n\n" +
-			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push", "lab promote podinfo identity --from dev --to staging --pr"),
+			examples("lab promote podinfo --from dev --to staging --dry-run", "lab promote podinfo --from dev --to staging --push", "lab promote podinfo --from dev --to staging --pr"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,
 			&cli.StringFlag{Name: "from", Usage: "`ENV` to take the version from"},

@@ -147,7 +147,7 @@ func promotedByRequest(t *testing.T, l *testLab) {
 	}
 	number := strconv.FormatInt(r.Number, 10)
 	view := decode[ui.RequestView](l, "git", "pr", "view", number)
-	if !strings.Contains(view.Body, "staging: podinfo 6.7.0 -> 6.9.2") || !strings.Contains(view.Body, "Deployment") {
+	if !strings.Contains(view.Body, "staging: podinfo 6.7.0 -> 6.9.2") || !strings.Contains(view.Body, "image ghcr.io/stefanprodan/podinfo 6.7.0 -> 6.9.2") {
 		t.Errorf("body\n%s", view.Body)
 	}
 	if len(view.Statuses) != 1 || view.Statuses[0].Check != "lab/gate/podinfo" || view.Statuses[0].State != "success" {
@@ -166,7 +166,6 @@ func promotedByRequest(t *testing.T, l *testLab) {
 		t.Errorf("nothing to promote: %+v", nothing)
 	}
 	l.write(file, start)
-	l.must("generate")
 	for _, f := range res.Promotions[0].Files {
 		if f != file {
 			l.write(f, strings.ReplaceAll(l.read(f), "6.9.2", "6.7.0"))

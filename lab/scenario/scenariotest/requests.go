@@ -203,7 +203,7 @@ func RequestsContract(t *testing.T, forge scenario.Forge, requests scenario.Requ
 	p := scenario.Proposal{Title: "two of c", Body: "why", Head: "pr/c", Base: scenario.Branch}
 	_, err := requests.Open(ctx, p)
 	refused("no_branch", err)
-	head := commit("pr/c", "a/b/c.yaml", "c: 2\n")
+	head := commit("pr/c", "requests/c.yaml", "c: 2\n")
 	n, err := requests.Open(ctx, p)
 	must(err)
 	if again, err := requests.Open(ctx, p); err != nil || again != n {
@@ -238,7 +238,7 @@ func RequestsContract(t *testing.T, forge scenario.Forge, requests scenario.Requ
 		t.Errorf("merged: %v, main is at %s", got, tree.Commit)
 	}
 	p.Head = "pr/d"
-	commit("pr/d", "a/b/d.yaml", "d: 2\n")
+	commit("pr/d", "requests/d.yaml", "d: 2\n")
 	n, err = requests.Open(ctx, p)
 	must(err)
 	must(requests.Act(ctx, n, scenario.RequestAct{Close: true}))
