@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"finding"},
 	{"gitcommand"},
 	{"apiserver", "argo", "argv", "docker", "door", "flux", "front", "gate", "informer", "redact", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
+	{"service"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
 	{"fill"},
@@ -42,7 +43,7 @@ var layers = [][]string{
 }
 
 // adapters each wrap one external system and are independent of one another.
-var adapters = []string{"cluster", "doctor", "engine", "forge", "snapshot", "supply"}
+var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "snapshot", "supply"}
 
 // seams are third-party modules that only the listed areas may import, so that an upstream change affects one place.
 var seams = map[string][]string{
@@ -123,7 +124,7 @@ func forbidden(from, to string) string {
 		return "imports point downwards"
 	case slices.Contains(adapters, to) && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "up"}, from):
 		return "only lab/cli and lab/up combine adapters"
-	case to == "docker" && !slices.Contains([]string{"cli", "diagnose", "e2e", "live"}, from) && !slices.Contains(adapters, from):
+	case to == "docker" && !slices.Contains([]string{"cli", "diagnose", "e2e", "live", "service"}, from) && !slices.Contains(adapters, from):
 		return "only adapters and lab/cli call the container engine"
 	case to == "ui" && from != "cli" && from != "e2e":
 		return "only lab/cli writes to the terminal"

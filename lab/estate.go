@@ -173,6 +173,7 @@ type Cluster struct {
 	Metadata          map[string]string  // further annotations on the registration
 	Kubernetes        string             // wanted version, a minor or an exact one; empty for lab's newest
 	Engine            EngineSpec         // hub only
+	Registry          bool               // the lab has a registry; hub only
 	Mounts            map[string]string  // address of a Git repository -> folder; hub only
 	Namespaces        []string           // that exist before the engine syncs anything
 	KubeconfigSecrets []KubeconfigSecret // on the hub besides lab's own, for Flux in shape hub; spokes only

@@ -42,7 +42,10 @@ func NetworkName(labName string) string { return "lab-" + labName }
 func KindName(labName, cluster string) string { return labName + "-" + cluster }
 
 // ForgeName returns the container, host and volume name of a lab's Git server.
-func ForgeName(labName string) string { return "lab-" + labName + "-forge" }
+func ForgeName(labName string) string { return PartName(labName, "forge") }
+
+// PartName returns the container and volume name of a part of a lab beside its clusters: "registry".
+func PartName(labName, part string) string { return "lab-" + labName + "-" + part }
 
 // ApplicationName returns the name of the application of an addon on a cluster: "prod-podinfo".
 func ApplicationName(cluster, addon string) string { return cluster + "-" + addon }

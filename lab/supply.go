@@ -34,3 +34,10 @@ const (
 	OriginRegistry Origin = "registry" // a registry that answered
 	OriginSource   Origin = "source"   // built from Go modules and Debian packages
 )
+
+// Registry is how a lab's nodes and engine reach its registry, by HTTP.
+type Registry struct {
+	Host     string // "registry:5000"
+	User     string
+	Password string
+}

@@ -12,6 +12,8 @@ import (
 	"homelab/lab/engine/flux"
 	"homelab/lab/estate"
 	"homelab/lab/forge"
+	"homelab/lab/plan"
+	"homelab/lab/registry"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
 	"homelab/lab/supply"
@@ -73,7 +75,25 @@ func assemble(ws *workspace.Workspace, with parts) (*instance, error) {
 		Clusters: cluster.NewSet(kind, existing), Snapshots: snapshot.New(ws.Name, d), Release: with.release, Nodes: with.nodes,
 	}
 	l.core.Definition, l.core.Others = engines.Of(ws.Record, with.estate)
+	l.addParts(creds)
 	return l, nil
+}
+
+// addParts adds the optional parts, which the estate may have.
+func (l *instance) addParts(creds state.Credentials) {
+	var hub lab.Cluster
+	if l.with.estate != nil {
+		hub = l.with.estate.Hub()
+	}
+	login := registry.Credentials{User: creds.RegistryUser, Password: creds.RegistryPassword, Hash: creds.RegistryHash}
+	l.core.Parts = []up.Part{{
+		Part:   plan.Part{Name: registry.Name, Wanted: hub.Registry, First: true, Keeps: "the images and charts in the registry"},
+		Images: []string{registry.Component}, Service: registry.Service(l.ws.Name, l.docker, l.ws.Dir, login),
+	}}
+	l.core.Registry = lab.Registry{}
+	if hub.Registry {
+		l.core.Registry = registry.Of(login)
+	}
 }
 
 // renew replaces a former lab's credentials, which its clusters know. From here on its forge rejects it, until lab up
@@ -88,6 +108,7 @@ func (l *instance) renew() error {
 	}
 	l.gitea = forgeOf(l.ws, l.docker, creds)
 	l.core.Creds, l.core.Forge = creds, l.gitea
+	l.addParts(creds)
 	return nil
 }
 

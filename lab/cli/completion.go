@@ -15,6 +15,7 @@ import (
 	"homelab/lab/fill"
 	"homelab/lab/finding"
 	"homelab/lab/forge/pulls"
+	"homelab/lab/registry"
 	"homelab/lab/scenario"
 	"homelab/lab/snapshot"
 	"homelab/lab/state"
@@ -57,7 +58,7 @@ func (p *program) values(a argv.Asked) []string {
 	case "ENGINE":
 		return lab.DefaultEngine.Words()
 	case "SERVICE":
-		return []string{string(lab.EngineArgoCD), "forge"} // Flux has no login
+		return []string{string(lab.EngineArgoCD), "forge", registry.Name} // Flux has no login
 	case "KIND":
 		return []string{kindApplications, kindManifests}
 	case "ORIGIN":

@@ -6,6 +6,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/cli/audience"
+	"homelab/lab/registry"
 	"homelab/lab/scenario"
 	"homelab/lab/ui"
 	"homelab/lab/up"
@@ -71,7 +72,7 @@ func lastScreen(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status
 			s.Addons = append(s.Addons, a.Name)
 		}
 	}
-	titles := map[string]string{string(l.Definition.Type): l.Definition.Title, "forge": "forge"}
+	titles := map[string]string{string(l.Definition.Type): l.Definition.Title, "forge": "forge", registry.Name: registry.Name}
 	for _, c := range credentials(l) {
 		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+lab.Quote(c.Service))})
 	}

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
 	"homelab/lab"
 	"homelab/lab/argv"
+	"homelab/lab/registry"
+	"homelab/lab/service"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -15,7 +19,7 @@ import (
 func (p *program) credsCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "creds",
-		Usage:       "print the address, user and password of Argo CD and the forge",
+		Usage:       "print the address, user and password of Argo CD, the forge and the registry",
 		ArgsUsage:   "[SERVICE]",
 		Description: "Given a service, prints only its password.\n\n" + examples("lab creds", "lab creds forge", "lab creds -o json"),
 		Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
@@ -43,11 +47,15 @@ func (p *program) creds(ws *workspace.Workspace, service string) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("no service %q in this lab", service), Cure: "lab creds lists them"}
 }
 
-// credentials returns the credentials of the engine, if it has a UI, and the forge.
+// credentials returns the credentials of the engine, if it has a UI, of the forge and of the registry, if there is one.
 func credentials(l *up.Lab) []ui.Credential {
 	var list []ui.Credential
 	if l.Definition.UI {
 		list = append(list, ui.Credential{Service: string(l.Definition.Type), URL: l.EngineURL(), User: l.Creds.EngineUser, Password: l.Creds.EnginePassword})
 	}
-	return append(list, ui.Credential{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword})
+	list = append(list, ui.Credential{Service: "forge", URL: l.ForgeURL(), User: l.Creds.ForgeUser, Password: l.Creds.ForgePassword})
+	if port := l.Dir.PortOf(service.PortName(registry.Name, registry.Port)); port != 0 {
+		list = append(list, ui.Credential{Service: registry.Name, URL: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), User: l.Creds.RegistryUser, Password: l.Creds.RegistryPassword})
+	}
+	return list
 }

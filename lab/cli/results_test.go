@@ -31,7 +31,7 @@ func same(t *testing.T, got, want any) {
 
 func TestStatusAndSummary(t *testing.T) {
 	l := &up.Lab{
-		Definition: engine.Definition{Type: "argocd", Title: "argo cd", UI: true}, Ports: state.Ports{Engine: 8080, Forge: 3000},
+		Dir: &state.Dir{Lab: "demo", Path: t.TempDir()}, Definition: engine.Definition{Type: "argocd", Title: "argo cd", UI: true}, Ports: state.Ports{Engine: 8080, Forge: 3000},
 		Creds: state.Credentials{EngineUser: "admin", EnginePassword: "p", ForgeUser: "lab", ForgePassword: "q"}, Estate: &lab.Estate{Addons: []lab.Addon{{Name: "podinfo"}}},
 	}
 	ws := &workspace.Workspace{Name: "demo"}

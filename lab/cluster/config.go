@@ -73,6 +73,9 @@ func config(labName string, host Host, spec Spec) (*v1alpha4.Cluster, error) {
 		kubeadm = append(kubeadm, cgroupfsPatch)
 		patches = append(patches, cgroupfsPatchV2, cgroupfsPatchV3)
 	}
+	if spec.Registry.Host != "" && !slices.ContainsFunc(cfg.Nodes, func(n v1alpha4.Node) bool { return !limitsBackOff.MatchString(n.Image) }) {
+		kubeadm = append(kubeadm, neverVerifyPatch)
+	}
 	cfg.KubeadmConfigPatches = append(kubeadm, cfg.KubeadmConfigPatches...)
 	cfg.ContainerdConfigPatches = append(patches, cfg.ContainerdConfigPatches...)
 	return cfg, nil

@@ -57,6 +57,8 @@ type Spec struct {
 	// Images returns the images to load into every node. It may block until they are built, while the control plane starts. May be nil.
 	Images func(ctx context.Context) ([]lab.Image, error)
 	Ports  []Port
+	// Registry is the lab's; its host is empty without one. Introduce configures the nodes for it.
+	Registry lab.Registry
 }
 
 // Kind runs a lab's clusters as containers. It is safe for concurrent use on different clusters.

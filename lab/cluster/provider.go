@@ -40,6 +40,9 @@ type Networked interface {
 	EnsureSubnet(ctx context.Context, subnet string) error
 	// EnsureNamespaces creates the missing ones of a cluster's namespaces and returns them.
 	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
+	// Introduce configures a cluster's nodes for the lab's registry, Knows reports whether they are.
+	Introduce(ctx context.Context, name string, r lab.Registry, p lab.Progress) error
+	Knows(ctx context.Context, name string, r lab.Registry) (bool, error)
 }
 
 // Set combines the lab's clusters of all providers.
@@ -101,6 +104,22 @@ func (s *Set) Mark(ctx context.Context, name, inputs string, images []string) er
 // Record restores the record of a complete cluster.
 func (s *Set) Record(ctx context.Context, name, inputs string) error {
 	return s.of(name).Record(ctx, name, inputs)
+}
+
+// Introduce configures the nodes of a cluster for the lab's registry, unless they are someone else's.
+func (s *Set) Introduce(ctx context.Context, name string, r lab.Registry, p lab.Progress) error {
+	if s.existing.has(name) {
+		return nil
+	}
+	return s.Networked.Introduce(ctx, name, r, p)
+}
+
+// Knows reports whether the nodes of a cluster are configured for the lab's registry, as far as lab configures them.
+func (s *Set) Knows(ctx context.Context, name string, r lab.Registry) (bool, error) {
+	if s.existing.has(name) {
+		return true, nil
+	}
+	return s.Networked.Knows(ctx, name, r)
 }
 
 // Delete deletes or releases a cluster.

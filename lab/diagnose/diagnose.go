@@ -110,14 +110,14 @@ func (a *Archive) json(name string, v any, err error) {
 	a.add(name, data, err)
 }
 
-// containers adds the containers of the lab's network: the nodes with their journals, and the forge.
+// containers adds the containers of the lab's network: the nodes with their journals, the forge and the other parts.
 func (a *Archive) containers(ctx context.Context, s Subject) {
 	list, err := s.Containers.Containers(ctx, "network="+lab.NetworkName(s.Lab))
 	a.json("containers.json", list, err)
 	for _, c := range list {
 		out, err := s.Containers.Logs(ctx, c.Name, 2000)
 		a.add("logs/"+c.Name+".log", out, err)
-		if c.Running && c.Name != lab.ForgeName(s.Lab) {
+		if c.Running && c.Labels[lab.LabelPart] == "" { // a node
 			out, err = s.Containers.Exec(ctx, c.Name, nil, "journalctl", "--no-pager", "--lines", "2000", "--unit", "kubelet", "--unit", "containerd")
 			a.add("logs/"+c.Name+".journal", out, err)
 		}

@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"homelab/lab"
 	"homelab/lab/docker"
 	"homelab/lab/engine"
 )
@@ -32,7 +33,7 @@ import (
 type containers struct{ log string }
 
 func (containers) Containers(context.Context, ...string) ([]docker.Container, error) {
-	return []docker.Container{{Name: "demo-hub-control-plane", Running: true}, {Name: "lab-demo-forge", Running: true}}, nil
+	return []docker.Container{{Name: "demo-hub-control-plane", Running: true}, {Name: "lab-demo-forge", Running: true, Labels: map[string]string{lab.LabelPart: "forge"}}}, nil
 }
 
 func (c containers) Logs(context.Context, string, int) ([]byte, error) { return []byte(c.log), nil }

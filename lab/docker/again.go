@@ -25,6 +25,7 @@ type Blueprint struct {
 	Running bool   // possibly paused
 	Paused  bool
 	Volumes []Volume
+	Aliases []string `json:",omitempty"` // in its original network, besides its name
 	Config  map[string]any
 	Host    map[string]any // HostConfig
 }
@@ -45,12 +46,15 @@ func (d *Docker) Blueprints(ctx context.Context, names ...string) ([]Blueprint, 
 		return nil, err
 	}
 	var raw []struct {
-		Name, Image        string
+		ID, Name, Image    string
 		State              struct{ Running, Paused bool }
 		Config, HostConfig map[string]any
 		Mounts             []struct{ Type, Name, Source, Destination string }
 		NetworkSettings    struct {
-			Networks map[string]struct{ IPAddress string }
+			Networks map[string]struct {
+				IPAddress string
+				Aliases   []string
+			}
 		}
 	}
 	if err := json.Unmarshal(out, &raw); err != nil {
@@ -62,7 +66,7 @@ func (d *Docker) Blueprints(ctx context.Context, names ...string) ([]Blueprint, 
 			Name: strings.TrimPrefix(r.Name, "/"), Image: r.Image, Running: r.State.Running, Paused: r.State.Paused, Config: r.Config, Host: r.HostConfig,
 		}
 		network, _ := r.HostConfig["NetworkMode"].(string)
-		b.Address = r.NetworkSettings.Networks[network].IPAddress
+		b.Address, b.Aliases = r.NetworkSettings.Networks[network].IPAddress, given(r.NetworkSettings.Networks[network].Aliases, r.ID)
 		for _, m := range r.Mounts {
 			if m.Type == "volume" {
 				b.Volumes = append(b.Volumes, Volume{Name: m.Name, Destination: m.Destination, Directory: m.Source, Anonymous: !b.names(m.Name)})
@@ -154,6 +158,9 @@ func (d *Docker) Make(ctx context.Context, b Blueprint, image string) (string, e
 		mounts = append(mounts, map[string]any{"Type": "volume", "Target": v.Destination, "VolumeOptions": map[string]any{"NoCopy": true}})
 	}
 	body["Image"], body["Volumes"], host["Mounts"], body["HostConfig"] = image, volumes, mounts, host
+	if network, _ := host["NetworkMode"].(string); len(b.Aliases) > 0 {
+		body["NetworkingConfig"] = map[string]any{"EndpointsConfig": map[string]any{network: map[string]any{"Aliases": b.Aliases}}}
+	}
 	var made struct{ ID string }
 	if err := d.post(ctx, "/containers/create?name="+url.QueryEscape(b.Name), body, &made); err != nil {
 		return "", fmt.Errorf("container %s: %w", b.Name, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +25,8 @@ type Container struct {
 	Published map[string]string
 	// Addresses maps networks to the container's IPv4 address.
 	Addresses map[string]string
+	// Aliases maps networks to the container's host names there, besides its name and id.
+	Aliases map[string][]string
 	// Network is the network that the container was created in, connected or not.
 	Network string
 	// Volumes maps mount points to volumes.
@@ -65,7 +68,10 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 		}
 		NetworkSettings struct {
 			Ports    map[string][]struct{ HostIP, HostPort string }
-			Networks map[string]struct{ IPAddress string }
+			Networks map[string]struct {
+				IPAddress string
+				Aliases   []string
+			}
 		}
 		Mounts []struct{ Name, Destination string }
 	}
@@ -76,7 +82,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	for _, r := range raw {
 		c := Container{
 			ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Running: r.State.Running, Status: r.State.Status, Started: r.State.StartedAt, ImageID: r.Image,
-			Labels: r.Config.Labels, Network: r.HostConfig.NetworkMode, Ports: map[string]string{}, Published: map[string]string{}, Addresses: map[string]string{}, Volumes: map[string]string{},
+			Labels: r.Config.Labels, Network: r.HostConfig.NetworkMode, Ports: map[string]string{}, Published: map[string]string{}, Addresses: map[string]string{}, Aliases: map[string][]string{}, Volumes: map[string]string{},
 		}
 		for port, binds := range r.HostConfig.PortBindings {
 			for _, b := range binds {
@@ -89,7 +95,7 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 			}
 		}
 		for name, n := range r.NetworkSettings.Networks {
-			c.Addresses[name] = n.IPAddress
+			c.Addresses[name], c.Aliases[name] = n.IPAddress, given(n.Aliases, r.ID)
 		}
 		for _, m := range r.Mounts {
 			if m.Name != "" {
@@ -112,4 +118,9 @@ func (d *Docker) Published(ctx context.Context, network string) (map[string]map[
 		ports[c.Name] = c.Published
 	}
 	return ports, nil
+}
+
+// given returns the aliases that a container was given: engines add its abbreviated id.
+func given(aliases []string, id string) []string {
+	return slices.DeleteFunc(slices.Clone(aliases), func(a string) bool { return strings.HasPrefix(id, a) })
 }

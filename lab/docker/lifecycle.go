@@ -47,6 +47,19 @@ func (d *Docker) Connect(ctx context.Context, container, network string) error {
 	return err
 }
 
+// Rejoin connects a container to a network under further host names, also if it is connected without them.
+func (d *Docker) Rejoin(ctx context.Context, container, network string, aliases ...string) error {
+	if _, err := d.Output(ctx, nil, "network", "disconnect", "--force", network, container); err != nil && !errors.Is(err, errNotConnected) {
+		return err
+	}
+	args := []string{"network", "connect"}
+	for _, a := range aliases {
+		args = append(args, "--alias", a)
+	}
+	_, err := d.Output(ctx, nil, append(args, network, container)...)
+	return err
+}
+
 // Unpause unpauses a container.
 func (d *Docker) Unpause(ctx context.Context, container string) error {
 	_, err := d.Output(ctx, nil, "unpause", container)

@@ -54,6 +54,7 @@ func suites() []suite {
 			{"down leaves no remains", finalDown},
 		}},
 		faultsOf("TestFaultsOnFlux", lab.EngineFlux),
+		partsEstate(),
 		{name: "TestVersions", lab: newVersions, parts: []part{
 			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
 		}},

@@ -65,13 +65,14 @@ type Root struct {
 // Repository is a repository that the engine reads, with credentials.
 type Repository struct {
 	Name     string // short, [a-z0-9-]
-	Type     string // git or helm
+	Type     string // git, helm or oci
 	URL      string
 	Username string
 	Password string
 	SSHKey   string // private, in PEM; for SSH addresses
 	Proxy    string // HTTP or, for SSH, SOCKS 5; may be empty
 	Insecure bool   // skip verification of the certificate or host key
+	All      bool   // of type oci: credentials for every repository in the registry at URL, "registry:5000", which speaks HTTP
 }
 
 // Standing is a snapshot of the engine's applications.

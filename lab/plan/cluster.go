@@ -44,6 +44,8 @@ func clusterStep(d Desired, c Cluster, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, "marks missing from an unfinished run"
 	case !containsAll(seen.Images, c.Images):
 		s.Action, s.Reason = lab.ActionUpdate, "images changed"
+	case slices.Contains(o.Unfamiliar, c.Name):
+		s.Action, s.Reason = lab.ActionUpdate, "its nodes do not know the registry"
 	default:
 		s.Action, s.Reason = lab.ActionNone, seen.Kubernetes
 	}

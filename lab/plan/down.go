@@ -12,6 +12,7 @@ import (
 type Standing struct {
 	Clusters map[string]lab.ClusterState
 	Forge    bool
+	Parts    []Part // that exist
 	Network  bool
 	Abandon  []string // attached clusters to leave unchanged
 	Loses    string   // what only the forge has; may be empty
@@ -52,6 +53,12 @@ func Down(o Standing) []lab.Step {
 	if o.Forge {
 		remove(KindForge, KindForge, "", "removed, with its volume", released)
 		steps[len(steps)-1].Loses = o.Loses
+	}
+	for _, part := range o.Parts {
+		remove(part.Name, part.Name, "", "removed", released)
+		if part.Keeps != "" {
+			steps[len(steps)-1].Reason = "removed, with its volume"
+		}
 	}
 	if o.Network {
 		remove(KindNetwork, KindNetwork, "", "removed", all)

@@ -28,6 +28,7 @@ const (
 type Desired struct {
 	Clusters  []Cluster // hub first
 	Forge     string    // digest of the forge's inputs
+	Parts     []Part    // optional ones, wanted or not
 	Engine    string    // digest of the engine's chart and values
 	Version   string    // of the engine; empty if unknown
 	Others    bool      // clusters outside Clusters are left alone
@@ -55,6 +56,7 @@ type Observed struct {
 	Supplied     int      // number of those available
 	Network      bool
 	Forge        Forge
+	Parts        map[string]PartState
 	Clusters     map[string]lab.ClusterState
 	Hub          bool   // the hub answered
 	Former       string // title of the replaced engine, or empty
@@ -66,6 +68,7 @@ type Observed struct {
 	Root         bool                // the root application is up to date
 	Applications []lab.Application
 	Strayed      []string // descriptions of missing or modified parts of the root application and its repositories
+	Unfamiliar   []string // clusters with nodes that are not configured for the lab's registry
 	Behind       []string // applications compared with an older commit than the forge's head, or with a former cluster
 	Expected     []string // applications that should exist
 
@@ -97,6 +100,7 @@ type Engine struct {
 func Build(d Desired, o Observed) []lab.Step {
 	steps := []lab.Step{{ID: KindPreflight, Kind: KindPreflight, Action: lab.ActionNone, Reason: d.Preflight}}
 	steps = append(steps, imagesStep(o), networkStep(o), forgeStep(d, o))
+	steps = append(steps, partSteps(d, o, true)...)
 	if o.Former != "" {
 		o = withoutEngine(d, o)
 	}
@@ -124,8 +128,10 @@ func Build(d Desired, o Observed) []lab.Step {
 		bridged = append(bridged, s.ID)
 		steps = append(steps, s)
 	}
-	steps = append(steps, gone...)
-	steps = append(steps, addonsStep(d, o, hub, steps, bridged))
+	steps = append(append(steps, gone...), partSteps(d, o, false)...)
+	left := leftPartSteps(d, o)
+	steps = append(append(steps, addonsStep(d, o, hub, slices.Concat(steps, left), bridged)), left...)
+	needParts(d, steps)
 	if o.Former != "" {
 		for i, s := range steps {
 			if s.Kind == KindEngine || s.Kind == KindBridge {

@@ -70,6 +70,47 @@ func standalone(d *Desired, o *Observed) {
 	}
 }
 
+// parts adds one that the clusters need, and one that needs the hub.
+func parts(d *Desired, o *Observed) {
+	d.Parts = []Part{
+		{Name: "registry", Wanted: true, Inputs: "r1", First: true, Keeps: "the images and charts in the registry"},
+		{Name: "door", Wanted: true, Inputs: "d1", Needs: []string{"cluster/hub"}},
+	}
+	runs := PartState{Exists: true, Volume: true, Running: true, Connected: true, Answers: true, Inputs: "r1"}
+	o.Parts = map[string]PartState{"registry": runs}
+	runs.Inputs, runs.Volume = "d1", false
+	o.Parts["door"] = runs
+}
+
+func TestLeftParts(t *testing.T) {
+	d, o := desired(), converged()
+	parts(&d, &o)
+	if got := LeftParts(d, o); got != nil {
+		t.Errorf("%v are wanted", got)
+	}
+	d.Parts[0].Wanted, d.Parts[1].Wanted = false, false
+	if got := LeftParts(d, o); !slices.Equal(got, []string{"registry"}) {
+		t.Errorf("%v left, want registry: nobody misses the door", got)
+	}
+	d.Prune = true
+	if got := LeftParts(d, o); got != nil {
+		t.Errorf("%v are kept, though pruned", got)
+	}
+}
+
+func TestDownParts(t *testing.T) {
+	d, o := desired(), converged()
+	parts(&d, &o)
+	steps := Down(Standing{Clusters: o.Clusters, Forge: true, Network: true, Parts: d.Parts})
+	last := steps[len(steps)-1]
+	for _, part := range d.Parts {
+		i := slices.IndexFunc(steps, func(s lab.Step) bool { return s.ID == part.Name })
+		if i < 0 || steps[i].Action != lab.ActionDelete || !slices.Contains(last.Needs, part.Name) {
+			t.Errorf("%s: %+v, before %+v", part.Name, steps, last)
+		}
+	}
+}
+
 // cases are modifications of a converged lab, each with a golden file of the same name.
 var cases = map[string]func(d *Desired, o *Observed){
 	"converged": func(*Desired, *Observed) {},
@@ -204,6 +245,37 @@ var cases = map[string]func(d *Desired, o *Observed){
 		d.Clusters[2].Attached = true
 		edit(o, "prod", func(c *lab.ClusterState) { c.Attached = true })
 		o.Engines["prod"] = Engine{}
+	},
+	"parts": func(d *Desired, o *Observed) { parts(d, o) },
+	"parts-bare": func(d *Desired, o *Observed) {
+		parts(d, o)
+		*o = Observed{Missing: []string{"node", "gitea"}}
+	},
+	"parts-off": func(d *Desired, o *Observed) {
+		parts(d, o)
+		off, silent := o.Parts["registry"], o.Parts["door"]
+		off.Running, silent.Answers = false, false
+		o.Parts["registry"], o.Parts["door"] = off, silent
+	},
+	"parts-edited": func(d *Desired, o *Observed) {
+		parts(d, o)
+		d.Parts[0].Inputs = "r2"
+		apart := o.Parts["door"]
+		apart.Connected = false
+		o.Parts["door"] = apart
+	},
+	"parts-left": func(d *Desired, o *Observed) {
+		parts(d, o)
+		d.Parts[0].Wanted, d.Parts[1].Wanted = false, false
+	},
+	"parts-left-pruned": func(d *Desired, o *Observed) {
+		parts(d, o)
+		d.Parts[0].Wanted, d.Parts[1].Wanted, d.Prune = false, false, true
+		o.Parts["registry"] = PartState{Volume: true}
+	},
+	"parts-left-only": func(d *Desired, o *Observed) {
+		parts(d, o)
+		d.Parts[0].Wanted, d.Parts[1].Wanted, d.Others, d.Prune = false, false, true, true
 	},
 	"only-prunes-nothing": func(d *Desired, _ *Observed) {
 		d.Clusters, d.Others, d.Prune = d.Clusters[:2], true, true

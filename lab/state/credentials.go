@@ -28,6 +28,10 @@ type Credentials struct {
 	EngineSince    time.Time `json:"argocdSince"`
 	WebhookSecret  string    `json:"webhookSecret"`
 
+	RegistryUser     string `json:"registryUser,omitempty"`
+	RegistryPassword string `json:"registryPassword,omitempty"`
+	RegistryHash     string `json:"registryHash,omitempty"` // bcrypt; stored so that the registry's settings are stable
+
 	ForgeKeys   ForgeKeys         `json:"forgeKeys,omitzero"`
 	ForgeTokens map[string]string `json:"forgeTokens,omitempty"` // of the engines' accounts, by user
 }
@@ -70,7 +74,19 @@ func newCredentials() (Credentials, error) {
 		return c, fmt.Errorf("hash a password: %w", err)
 	}
 	c.EngineHash = string(hash)
-	return c, nil
+	return c, c.addRegistry()
+}
+
+// addRegistry adds the credentials of the registry, which former labs do not have. The registry hashes the password for each request: a random one of 142 bits
+// needs no costly hash.
+func (c *Credentials) addRegistry() error {
+	c.RegistryUser, c.RegistryPassword = "lab", password()
+	hash, err := bcrypt.GenerateFromPassword([]byte(c.RegistryPassword), bcrypt.MinCost)
+	if err != nil {
+		return fmt.Errorf("hash a password: %w", err)
+	}
+	c.RegistryHash = string(hash)
+	return nil
 }
 
 // Secrets returns what must not leave the lab: the values of its credentials, also those of a newer version, and the texts of its kubeconfigs.
@@ -117,8 +133,16 @@ func (d *Dir) Renew() error {
 		}
 		return d.write(credentialsFile, c)
 	}
-	if err != nil || c.ForgeKeys != (ForgeKeys{}) {
+	if err != nil || c.ForgeKeys != (ForgeKeys{}) && c.RegistryHash != "" {
 		return err
+	}
+	if c.RegistryHash == "" {
+		if err := c.addRegistry(); err != nil {
+			return err
+		}
+	}
+	if c.ForgeKeys != (ForgeKeys{}) {
+		return d.write(credentialsFile, c)
 	}
 	mac := hmac.New(sha256.New, []byte(c.ForgePassword))
 	mac.Write([]byte("lab forge secret key"))

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -49,7 +50,57 @@ func TakenPorts() []int {
 			if r, err := d.Load(); err == nil {
 				ports = append(ports, r.Ports.Engine, r.Ports.Forge)
 			}
+			ports = slices.AppendSeq(ports, maps.Values(d.ports()))
 		}
 	}
 	return ports
+}
+
+// portsFile has the ports of the lab's parts: "registry/5000" -> 5000.
+const portsFile = "ports.json"
+
+func (d *Dir) ports() map[string]int {
+	ports := map[string]int{}
+	_ = d.read(portsFile, &ports) // chosen anew if it is lost
+	return ports
+}
+
+// Port returns the recorded port of a part, or if there is none, or another program has taken it, a free one from prefer on, which it records.
+func (d *Dir) Port(name string, prefer int) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	had := d.ports()[name]
+	if had != 0 && free("127.0.0.1", had) {
+		return had, nil
+	}
+	port, err := FreePort(prefer, TakenPorts()...)
+	if err != nil {
+		return 0, err
+	}
+	return port, d.savePort(name, port)
+}
+
+// PortOf returns the recorded port of a part, or 0.
+func (d *Dir) PortOf(name string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ports()[name]
+}
+
+// SavePort records the port of a part; 0 is forgotten.
+func (d *Dir) SavePort(name string, port int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.savePort(name, port)
+}
+
+func (d *Dir) savePort(name string, port int) error {
+	ports := d.ports()
+	if ports[name] == port {
+		return nil
+	}
+	if ports[name] = port; port == 0 {
+		delete(ports, name)
+	}
+	return d.write(portsFile, ports)
 }

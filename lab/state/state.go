@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"homelab/lab"
@@ -18,6 +19,8 @@ import (
 type Dir struct {
 	Lab  string
 	Path string
+
+	mu sync.Mutex // of ports
 }
 
 // Root returns the folder of all labs: $XDG_STATE_HOME/lab, or ~/.local/state/lab. With sudo, ~ is the invoking user's.

@@ -141,7 +141,7 @@ func TestKeysOfNewLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, key := range []string{c.ForgePassword, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT} {
+	for _, key := range []string{c.ForgePassword, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash} {
 		if len(key) < 24 || seen[key] {
 			t.Errorf("keys %+v", c.ForgeKeys)
 		}
@@ -169,7 +169,7 @@ func TestForgeTokens(t *testing.T) {
 	if err != nil || d.ForgeToken("reader") != "r" || d.ForgeToken("writer") != "" {
 		t.Errorf("%+v, %v", c.ForgeTokens, err)
 	}
-	for _, secret := range []string{"r", c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT} {
+	for _, secret := range []string{"r", c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash} {
 		if values, _ := d.Secrets(); !slices.Contains(values, secret) {
 			t.Errorf("secrets %q lack %q", values, secret)
 		}
@@ -294,7 +294,7 @@ func TestSecrets(t *testing.T) {
 	}
 	values, kubeconfigs := d.Secrets()
 	slices.Sort(values)
-	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT}
+	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash}
 	slices.Sort(want)
 	if !slices.Equal(values, want) || len(kubeconfigs) != 1 || string(kubeconfigs[0]) != "token: x" {
 		t.Errorf("%q, %q", values, kubeconfigs)

@@ -320,7 +320,7 @@ func TestListOrderAndSourceItems(t *testing.T) {
 	want := []string{
 		"node", "gitea", "gate", "argocd", "redis",
 		"source-controller", "kustomize-controller", "helm-controller", "notification-controller", "image-reflector-controller", "image-automation-controller",
-		"source-watcher", "front", "door", "podinfo", "podinfo-old", "metrics-server", "karpenter-kwok", "agnhost",
+		"source-watcher", "front", "door", "registry", "podinfo", "podinfo-old", "metrics-server", "karpenter-kwok", "agnhost",
 		"node-1.36.5", "node-1.35.8", "node-1.34.12", "node-1.33.5", "node-1.32.9", "argocd-3.2.11",
 		"argo-cd 3.6.1", "argo-cd 3.2.11", "flux2 2.9.5", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1", "karpenter 0.35.0",
 	}

@@ -53,6 +53,7 @@ type Status struct {
 	Revision     string                `json:"revision"` // commit that the engine has compared
 	Clusters     List[StatusCluster]   `json:"clusters"`
 	Applications List[lab.Application] `json:"applications"`
+	Parts        List[StatusPart]      `json:"parts"` // optional ones that the estate has, or that still exist
 	Endpoints    List[Endpoint]        `json:"endpoints"`
 	Off          List[string]          `json:"off"`    // parts that are stopped or do not answer
 	Starts       string                `json:"starts"` // command that starts it; empty if Off is
@@ -81,6 +82,12 @@ type StatusCluster struct {
 
 	CertificatesEnd string `json:"certificates_end"` // empty if unknown
 	Ending          string `json:"-"`                // that they have ended, or soon will, and the cure
+}
+
+// StatusPart is an optional part of the lab in Status.
+type StatusPart struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // absent, stopped, not connected, unreachable or ready
 }
 
 // Endpoint is an address of the lab.

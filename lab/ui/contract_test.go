@@ -17,6 +17,12 @@ import (
 	"homelab/lab"
 )
 
+func content() RegistryContent {
+	return RegistryContent{
+		Name: "registry:5000/team/podinfo:1", Repository: "team/podinfo", Tag: "1", Digest: "sha256:" + strings.Repeat("0a", 32), Kind: "image", Bytes: 10485760,
+	}
+}
+
 // contract returns an example of every result, by golden file.
 func contract() map[string]any {
 	commit := "3f2c1d90a7b64e5f8c9d0e1f2a3b4c5d6e7f8091"
@@ -199,6 +205,10 @@ func contract() map[string]any {
 		"kubeconfig": KubeconfigResult{"homelab", kubeconfigs + "/hub.yaml:" + kubeconfigs + "/dev.yaml", []KubeconfigFile{
 			{"hub", kubeconfigs + "/hub.yaml", "kind-homelab-hub"}, {"dev", kubeconfigs + "/dev.yaml", "kind-homelab-dev"},
 		}},
+		"registry-push": RegistryPushResult{"homelab", content()},
+		"registry-ls":   RegistryListResult{"homelab", []RegistryContent{content()}},
+		"registry-rm":   RegistryRemoveResult{"homelab", []string{"registry:5000/team/podinfo:1"}},
+		"registry-url":  RegistryURLResult{"http://127.0.0.1:5000", "registry:5000"},
 		"creds":         CredsResult{[]Credential{{"argocd", "http://127.0.0.1:8080", "admin", "..."}}},
 		"creds-service": Credential{"argocd", "http://127.0.0.1:8080", "admin", "..."},
 		"scenario-ls":   ScenarioList{[]ScenarioSummary{{"drift", "a human edits prod, and Git wins", "What is changed by hand lasts as long as self-heal takes.", 12}}},

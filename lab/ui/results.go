@@ -230,3 +230,30 @@ func (u *UI) Promoted(res PromoteResult, next string) error {
 	}
 	return nil
 }
+
+// RegistryPushed prints `lab registry push`.
+func (u *UI) RegistryPushed(res RegistryPushResult) error {
+	c := res.Pushed
+	return u.Result(res, fmt.Sprintf("%s %s\n%s", c.Kind, c.Name, c.Digest))
+}
+
+// Registry prints `lab registry ls`; push is the command to fill it.
+func (u *UI) Registry(res RegistryListResult, push string) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	if len(res.Contents) == 0 {
+		u.Print("the registry of lab " + res.Lab + " is empty: " + push + " fills it")
+		return nil
+	}
+	t := Table{Head: []string{"NAME", "KIND", "SIZE", "DIGEST"}, Right: []int{2}}
+	for _, c := range res.Contents {
+		size := "-"
+		if c.Bytes > 0 {
+			size = Size(c.Bytes)
+		}
+		t.Rows = append(t.Rows, []string{c.Name, c.Kind, size, c.Digest})
+	}
+	u.Table(t)
+	return nil
+}

@@ -18,6 +18,10 @@ import (
 	"homelab/lab/engine/enginetest"
 	"homelab/lab/forge"
 	"homelab/lab/forge/forgetest"
+	"homelab/lab/plan"
+	"homelab/lab/service"
+	"homelab/lab/service/servicetest"
+	"homelab/lab/up"
 )
 
 // hubEngine is an engine with the inputs of its release.
@@ -79,6 +83,15 @@ func (c *calledClusters) Mark(ctx context.Context, name, inputs string, images [
 func (c *calledClusters) EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) (made []string, err error) {
 	err = c.p.call("clusters.ensure-namespaces "+name, func() (err error) { made, err = c.Fake.EnsureNamespaces(ctx, name, namespaces, p); return err })
 	return made, err
+}
+
+func (c *calledClusters) Introduce(ctx context.Context, name string, r lab.Registry, p lab.Progress) error {
+	return c.p.call("clusters.introduce "+name, func() error { return c.Fake.Introduce(ctx, name, r, p) })
+}
+
+func (c *calledClusters) Knows(ctx context.Context, name string, r lab.Registry) (knows bool, err error) {
+	err = c.p.call("clusters.knows "+name, func() (err error) { knows, err = c.Fake.Knows(ctx, name, r); return err })
+	return knows, err
 }
 
 func (c *calledClusters) Record(ctx context.Context, name, inputs string) error {
@@ -236,6 +249,40 @@ func (f *calledForge) EnsureWebhook(ctx context.Context, url, secret string, als
 		return f.locked(func() (err error) { changed, err = f.Fake.EnsureWebhook(ctx, url, secret, also...); return err })
 	})
 	return changed, err
+}
+
+// parts returns the parts of a lab: one that the clusters need, and one that needs them.
+func (p *process) parts() []up.Part {
+	var list []up.Part
+	for i, f := range p.stage.parts {
+		part := up.Part{Part: plan.Part{Name: f.Name, Wanted: p.wanted, First: i == 0}, Images: []string{f.Name}, Service: &calledPart{f, p}}
+		if f.Keeps {
+			part.Keeps = "what was pushed to it"
+		} else {
+			part.Needs = []string{"cluster/hub"}
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
+// calledPart routes every call through the process.
+type calledPart struct {
+	*servicetest.Fake
+	p *process
+}
+
+func (c *calledPart) Observe(ctx context.Context) (s service.State, err error) {
+	err = c.p.call(c.Name+".observe", func() (err error) { s, err = c.Fake.Observe(ctx); return err })
+	return s, err
+}
+
+func (c *calledPart) Start(ctx context.Context, p lab.Progress, images ...lab.Image) error {
+	return c.p.call(c.Name+".start", func() error { return c.Fake.Start(ctx, p, images...) })
+}
+
+func (c *calledPart) Remove(ctx context.Context) error {
+	return c.p.call(c.Name+".remove", func() error { return c.Fake.Remove(ctx) })
 }
 
 // calledEngine routes every call through the process. It answers while its hub does, and follows the forge.

@@ -61,6 +61,11 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 		}
 		images = append(images, now.Images...)
 	}
+	if r.Registry.Host != "" {
+		if err := r.Clusters.Introduce(ctx, c.Name, r.Registry, p); err != nil {
+			return apply.Outcome{}, err
+		}
+	}
 	if err := r.Clusters.Mark(ctx, c.Name, inputs, images); err != nil {
 		return apply.Outcome{}, err
 	}
@@ -71,6 +76,8 @@ func (r *run) doCluster(ctx context.Context, s lab.Step, p lab.Progress) (apply.
 	switch {
 	case !made && r.seen.Clusters[c.Name].Renew != "":
 		detail = "certificates renewed, contents kept"
+	case !made && slices.Contains(r.seen.Unfamiliar, c.Name):
+		detail = "its nodes know the registry"
 	case !made:
 		detail = "restarted, contents kept"
 	}
@@ -191,7 +198,7 @@ func (r *run) create(ctx context.Context, c lab.Cluster, p lab.Progress) error {
 		return err
 	}
 	return r.Clusters.Create(ctx, cluster.Spec{
-		Cluster: c, NodeRef: node.Ref, Ports: r.ports(c),
+		Cluster: c, NodeRef: node.Ref, Ports: r.ports(c), Registry: r.Registry,
 		Images: func(ctx context.Context) ([]lab.Image, error) { return r.images(ctx, c, p) },
 	}, p)
 }

@@ -126,6 +126,9 @@ func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, erro
 		return s, err
 	}
 	s.Forge = forge.Exists || forge.Volume
+	if s.Parts, err = l.standingParts(ctx); err != nil {
+		return s, err
+	}
 	s.Network, err = l.Clusters.HasNetwork(ctx)
 	return s, err
 }
@@ -153,9 +156,11 @@ func (l *Lab) Down(ctx context.Context, o DownOptions, p lab.Progress) (removed,
 			p(e.Detail)
 		}
 	}
-	res, err := apply.Runner{Events: events, Executors: map[string]apply.Executor{
-		plan.KindEngine: d.withdraw, plan.KindCluster: d.cluster, plan.KindForge: d.forge, plan.KindNetwork: d.network,
-	}}.Run(ctx, steps)
+	executors := map[string]apply.Executor{plan.KindEngine: d.withdraw, plan.KindCluster: d.cluster, plan.KindForge: d.forge, plan.KindNetwork: d.network}
+	for _, part := range remaining.Parts {
+		executors[part.Name] = d.removePart
+	}
+	res, err := apply.Runner{Events: events, Executors: executors}.Run(ctx, steps)
 	for i, s := range steps {
 		if res.Steps[i].Result == gone {
 			removed = append(removed, l.resourceName(s))
@@ -179,6 +184,9 @@ func (l *Lab) resourceName(s lab.Step) string {
 		return "network " + lab.NetworkName(l.Name)
 	case plan.KindEngine:
 		return "the engine's objects in attached clusters"
+	}
+	if _, ok := l.part(s.Kind); ok {
+		return s.Kind + " " + lab.PartName(l.Name, s.Kind)
 	}
 	return s.Title()
 }
@@ -271,6 +279,13 @@ func (d *teardown) forge(ctx context.Context, _ lab.Step, _ lab.Progress) (apply
 	return apply.Outcome{Detail: gone}, d.Forge.Remove(ctx)
 }
 
+func (d *teardown) removePart(ctx context.Context, s lab.Step, _ lab.Progress) (apply.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	defer cancel()
+	part, _ := d.part(s.Kind)
+	return apply.Outcome{Detail: gone}, part.Service.Remove(ctx)
+}
+
 func (d *teardown) network(ctx context.Context, _ lab.Step, _ lab.Progress) (apply.Outcome, error) {
 	if err := d.Snapshots.Clean(ctx); err != nil {
 		return apply.Outcome{}, err
@@ -278,7 +293,7 @@ func (d *teardown) network(ctx context.Context, _ lab.Step, _ lab.Progress) (app
 	return apply.Outcome{Detail: gone}, d.Clusters.RemoveNetwork(ctx)
 }
 
-// clear deletes the lab's own clusters and the forge in parallel.
+// clear deletes the lab's own clusters, the forge and the other parts in parallel.
 func (l *Lab) clear(ctx context.Context, states []lab.ClusterState) error {
 	ctx, cancel := context.WithTimeout(ctx, downLimit)
 	defer cancel()
@@ -289,5 +304,8 @@ func (l *Lab) clear(ctx context.Context, states []lab.ClusterState) error {
 		}
 	}
 	group.Go(func() error { return l.Forge.Remove(ctx) })
+	for _, part := range l.Parts {
+		group.Go(func() error { return part.Service.Remove(ctx) })
+	}
 	return group.Wait()
 }

@@ -38,7 +38,7 @@ func TestCallFailureReported(t *testing.T) {
 				slices.Sort(p.calls)
 				return slices.Compact(p.calls), err
 			}
-			up := slices.Contains([]string{"up prune", "up release", "up edited", "down attached", "up stopped", "up recreate", "up switch"}, name)
+			up := slices.Contains([]string{"up prune", "up left", "up release", "up edited", "down attached", "up stopped", "up recreate", "up switch"}, name)
 			calls, err := play("")
 			if err != nil {
 				t.Fatal(err)

@@ -87,6 +87,18 @@ var faults = map[string]func(s *stage, p *process, cancel func()) effect{
 	}),
 	"hub removed": environment(func(s *stage) { s.clusters.Lose("hub") }, "hub"),
 	"forge stops": environment(func(s *stage) { s.forge.Stop() }),
+	"parts stop": environment(func(s *stage) {
+		for _, part := range s.parts {
+			part.Stop()
+		}
+	}),
+	"parts lost": environment(func(s *stage) {
+		for _, part := range s.parts {
+			part.Lose()
+		}
+	}),
+	"nodes forget": environment(func(s *stage) { s.clusters.Forgetful("dev") }),
+	"part silent":  environment(func(s *stage) { s.parts[0].Sicken() }),
 	"records removed": environment(func(s *stage) {
 		_ = os.RemoveAll(s.dir.Path)
 		s.credentials()
@@ -108,7 +120,7 @@ func TestFaults(t *testing.T) {
 	for base, prepare := range bases {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
-			quiet := newStage(t)
+			quiet := newStageWithParts(t)
 			prepare(t, quiet)
 			p := &process{stage: quiet}
 			if _, err := p.up(t.Context(), up.Options{}); err != nil {
@@ -144,7 +156,7 @@ func stride(base, fault string) int {
 }
 
 func faulted(t *testing.T, prepare func(*testing.T, *stage), fault string, at int) {
-	s := newStage(t)
+	s := newStageWithParts(t)
 	prepare(t, s)
 	canaries := s.clusters.Whole()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -55,6 +55,7 @@ var journeys = map[string]journey{
 	"down attached": {first: down, prepare: attached},
 	"up release":    {first: pruningUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(t *testing.T, s *stage) { attached(t, s); s.leave("edge") }},
 	"up switch":     {first: switchingUp, next: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: onFormer},
+	"up left":       {first: pruningUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(t *testing.T, s *stage) { converge(t, s); s.wanted = false }},
 	"up attach":     {first: plainUp, keeps: []string{"hub", "dev", "prod"}, prepare: func(_ *testing.T, s *stage) { s.attach() }},
 }
 
@@ -115,7 +116,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 				if j.next == nil {
 					j.next = j.first
 				}
-				s := newStage(t)
+				s := newStageWithParts(t)
 				s.neighbour(t)
 				j.prepare(t, s)
 				p := &process{stage: s, points: map[string]int{}}
@@ -149,7 +150,7 @@ func isEvent(point string) bool {
 // readOnly reports whether a point is a read-only call, which fails alike before and after its effect.
 func readOnly(point string) bool {
 	_, call, _ := strings.Cut(strings.Fields(point)[0], ".")
-	return slices.Contains([]string{"observe", "has-network", "rest-config", "diff", "ahead", "missing-charts", "has-webhook", "admits", "strayed", "standing", "list"}, call) ||
+	return slices.Contains([]string{"observe", "knows", "has-network", "rest-config", "diff", "ahead", "missing-charts", "has-webhook", "admits", "strayed", "standing", "list"}, call) ||
 		strings.HasPrefix(point, "supply.") || strings.Contains(call, "/") // nested in another call
 }
 
@@ -169,7 +170,7 @@ func (p *process) pointNames() []string {
 }
 
 func (j journey) endedAt(t *testing.T, end, point string, want []string) {
-	s := newStage(t)
+	s := newStageWithParts(t)
 	s.neighbour(t)
 	foreign := s.foreign(t)
 	j.prepare(t, s)
@@ -292,6 +293,9 @@ func (s *stage) contents(t *testing.T) []string {
 	held, err := s.forge.Contents(t.Context())
 	must(t, err)
 	lines = append(lines, held...)
+	for _, part := range s.parts {
+		lines = append(lines, part.Contents()...)
+	}
 	if e := s.engines[s.clusters.Identity("hub")]; e != nil {
 		lines = append(lines, "engine made from "+e.inputs)
 		lines = append(lines, e.Contents()...)

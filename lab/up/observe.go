@@ -47,6 +47,7 @@ func (l *Lab) Observe(ctx context.Context, o Options) (*Seen, error) {
 	group.Go(func() (err error) { s.docker, err = l.machine(ctx); return err })
 	group.Go(func() (err error) { s.Network, err = l.Clusters.HasNetwork(ctx); return err })
 	group.Go(func() error { return l.observeForge(ctx, s) })
+	group.Go(func() error { return l.observeParts(ctx, s) })
 	group.Go(func() error { return l.observeClusters(ctx, s) })
 	group.Go(func() error { s.contested, s.contestsUnknown = l.contested(ctx, clusters); return ctx.Err() })
 	if err := group.Wait(); err != nil {
@@ -193,6 +194,9 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 		return err
 	}
 	s.Engines = l.engines(ctx, s.Clusters)
+	if err := l.observeNodes(ctx, s); err != nil {
+		return err
+	}
 	if hub := s.Clusters[l.hubName()]; !hub.Answers {
 		return nil
 	}
@@ -205,6 +209,32 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 		s.engine, s.standing = engine.State{}, engine.Standing{}
 	}
 	return nil
+}
+
+// observeNodes finds the running clusters with nodes that are not configured for the registry. One that does not answer is repaired by its step, which
+// configures it, too.
+func (l *Lab) observeNodes(ctx context.Context, s *Seen) error {
+	if l.Registry.Host == "" {
+		return nil
+	}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for name, c := range s.Clusters {
+		if !c.Answers || c.Made == lab.MadeHalf {
+			continue
+		}
+		group.Go(func() error {
+			if knows, err := l.Clusters.Knows(ctx, name, l.Registry); err != nil || !knows { // its step fails if a node does not answer
+				mu.Lock()
+				defer mu.Unlock()
+				s.Unfamiliar = append(s.Unfamiliar, name)
+			}
+			return ctx.Err()
+		})
+	}
+	err := group.Wait()
+	slices.Sort(s.Unfamiliar)
+	return err
 }
 
 // observeHub reads the state of the engine.

@@ -113,7 +113,10 @@ func (p *process) lab() *up.Lab {
 		Name: "demo", Estate: p.estate, Dir: p.dir, Ports: state.Ports{Engine: 8080, Forge: 3000}, Creds: credentials,
 		Clusters: &calledClusters{clusters, p}, Forge: &calledForge{p.forge, p}, Supply: &calledSupply{p: p}, Containers: &calledContainers{p: p},
 		Snapshots: &calledSnapshots{p.shelf, p}, Definition: argocd.Definition(""),
-		FreePort: freePort,
+		FreePort: freePort, Parts: p.parts(),
+	}
+	if p.wanted {
+		l.Registry = lab.Registry{Host: "registry:5000", User: "lab", Password: "r"}
 	}
 	l.Connect = func(hub string) (up.Engine, error) {
 		id := clusters.Identity(hub)

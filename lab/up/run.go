@@ -36,12 +36,13 @@ func (l *Lab) Plan(ctx context.Context, o Options, s *Seen) []lab.Step {
 	return plan.Build(l.desired(ctx, o, s.Observed), s.Observed)
 }
 
-// Left returns the clusters that left the estate and are kept.
+// Left returns the clusters and parts that left the estate and are kept.
 func (l *Lab) Left(ctx context.Context, o Options, s *Seen) []string {
 	if o.Prune {
 		return nil
 	}
-	return plan.Left(l.desired(ctx, o, s.Observed), s.Observed)
+	d := l.desired(ctx, o, s.Observed)
+	return append(plan.Left(d, s.Observed), plan.LeftParts(d, s.Observed)...)
 }
 
 // Allowed returns an error if the steps destroy anything not confirmed in o.
@@ -131,7 +132,7 @@ func (l *Lab) Apply(ctx context.Context, o Options, s *Seen, steps []lab.Step, e
 }
 
 func (r *run) executors() map[string]apply.Executor {
-	return map[string]apply.Executor{
+	all := map[string]apply.Executor{
 		plan.KindImages:  r.doImages,
 		plan.KindNetwork: r.doNetwork,
 		plan.KindForge:   r.doForge,
@@ -142,6 +143,10 @@ func (r *run) executors() map[string]apply.Executor {
 		plan.KindBridge:  r.doBridge,
 		plan.KindAddons:  r.doAddons,
 	}
+	for _, part := range r.Parts {
+		all[part.Name] = r.doPart
+	}
+	return all
 }
 
 // Summary returns a one-line summary of changes.

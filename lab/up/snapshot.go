@@ -44,6 +44,10 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, lose 
 	if err != nil {
 		return Saved{}, err
 	}
+	parts, err := l.partsStatus(ctx)
+	if err != nil {
+		return Saved{}, err
+	}
 	partial := func(what string) error {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is incomplete: " + what, Cure: "lab up completes it"}
 	}
@@ -65,6 +69,11 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, lose 
 	case !f.Exists:
 		return Saved{}, partial("its forge is absent")
 	}
+	for _, part := range parts {
+		if !part.State.Exists {
+			return Saved{}, partial("its " + part.Name + " is absent")
+		}
+	}
 	if contents.Subnet, err = l.Clusters.Subnet(ctx); err != nil {
 		return Saved{}, err
 	}
@@ -78,6 +87,9 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, lose 
 		return Saved{}, err
 	}
 	contents.Others, contents.Foreign = []string{lab.ForgeName(l.Name)}, losing.held()
+	for _, part := range parts {
+		contents.Others = append(contents.Others, lab.PartName(l.Name, part.Name))
+	}
 	if contents.Files, err = l.Dir.Export(); err != nil {
 		return Saved{}, err
 	}

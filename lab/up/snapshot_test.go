@@ -40,8 +40,17 @@ func (sh *shelf) Take(containers []string) (func() (map[string]string, error), e
 	}
 	clusters := sh.clusters.Take(containers)
 	server, err := sh.forge.Take(folder)
+	var parts []func()
+	for _, part := range sh.parts {
+		if slices.Contains(containers, lab.PartName("demo", part.Name)) {
+			parts = append(parts, part.Take())
+		}
+	}
 	return func() (map[string]string, error) {
 		ids, err := clusters()
+		for _, restore := range parts {
+			restore()
+		}
 		if err == nil {
 			err = server()
 		}
@@ -105,7 +114,7 @@ func (s *stage) head(t *testing.T) string {
 
 // TestRestore restores lost clusters and the forge's commit.
 func TestRestore(t *testing.T) {
-	s := newStage(t)
+	s := newStageWithParts(t)
 	head := spoiled(t, s)
 	canaries := s.clusters.Whole()
 	s.clusters.Lose("dev")
@@ -160,7 +169,7 @@ func TestSaveSnapshotIncomplete(t *testing.T) {
 
 // TestRestoreFaults injects every fault at every call of a restore: the lab is as before or as in the snapshot, and the snapshot is kept.
 func TestRestoreFaults(t *testing.T) {
-	quiet := newStage(t)
+	quiet := newStageWithParts(t)
 	spoiled(t, quiet)
 	p := &process{stage: quiet}
 	if _, err := p.lab().Restore(t.Context(), "one", up.Consent{}, silent); err != nil {
@@ -180,7 +189,7 @@ func TestRestoreFaults(t *testing.T) {
 }
 
 func restoreWith(t *testing.T, fault string, at int) {
-	s := newStage(t)
+	s := newStageWithParts(t)
 	head := spoiled(t, s)
 	later := s.head(t)
 	canaries := s.clusters.Whole()

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/cluster/clustertest"
 	"homelab/lab/estate"
 	"homelab/lab/forge/forgetest"
+	"homelab/lab/service/servicetest"
 	"homelab/lab/state"
 )
 
@@ -32,10 +33,12 @@ type stage struct {
 	clusters *clustertest.Fake
 	forge    *server
 	shelf    *shelf
-	other    *clustertest.Fake // clusters of another lab; nil for none
-	fetches  bool              // images and charts are available only after a request
-	atHand   sync.Map          // images and charts requested
-	loaded   sync.Map          // images in the container engine
+	parts    []*servicetest.Fake // the first has a volume; see process.parts
+	wanted   bool                // the estate has them
+	other    *clustertest.Fake   // clusters of another lab; nil for none
+	fetches  bool                // images and charts are available only after a request
+	atHand   sync.Map            // images and charts requested
+	loaded   sync.Map            // images in the container engine
 	mu       sync.Mutex
 	engines  map[string]*hubEngine // by the identity of their hub
 	former   *hubEngine            // of another type; nil for none
@@ -50,6 +53,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{
 		t: t, dir: &state.Dir{Lab: "demo", Path: filepath.Join(root, "state", "demo")}, machine: clustertest.NewEngine(),
 		forge: &server{Fake: &forgetest.Fake{Dir: filepath.Join(root, "forge.git")}}, engines: map[string]*hubEngine{},
+		parts: []*servicetest.Fake{{Name: "registry", Keeps: true}, {Name: "door"}},
 	}
 	s.clusters = clustertest.NewFake(s.machine, s.dir)
 	s.shelf = newShelf(s)
@@ -58,6 +62,14 @@ func newStage(t *testing.T) *stage {
 	s.files = maps.Clone(files)
 	s.load()
 	s.credentials()
+	return s
+}
+
+// newStageWithParts is a machine whose estate has the optional parts.
+func newStageWithParts(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t)
+	s.wanted = true
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/engine"
 	"homelab/lab/forge"
+	"homelab/lab/service"
 )
 
 // Status is the state of a lab.
@@ -17,6 +18,7 @@ type Status struct {
 	Revision     string         // commit that the engine last compared with
 	Clusters     []lab.ClusterState
 	Forge        forge.State
+	Parts        []PartStatus
 	Applications []lab.Application
 	Off          []string // components that are stopped or do not answer: "cluster dev is stopped"
 	Losing       Losing   // what only the forge has
@@ -37,6 +39,9 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	if st.Losing, err = l.losing(ctx, st.Forge, false); err != nil {
+		return st, err
+	}
+	if st.Parts, err = l.partsStatus(ctx); err != nil {
 		return st, err
 	}
 	st.Off = off(st)
@@ -84,6 +89,11 @@ func off(s Status) []string {
 		list = append(list, "the forge is stopped")
 	case !s.Forge.Answers:
 		list = append(list, "the forge is unreachable")
+	}
+	for _, part := range s.Parts {
+		if standing := part.State.Standing(); standing != service.Ready && (s.Forge.Exists || part.State.Exists) {
+			list = append(list, "the "+part.Name+" is "+standing)
+		}
 	}
 	return list
 }

@@ -35,6 +35,8 @@ type Clusters interface {
 	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
 	Mark(ctx context.Context, name, inputs string, images []string) error
 	Record(ctx context.Context, name, inputs string) error
+	Introduce(ctx context.Context, name string, r lab.Registry, p lab.Progress) error
+	Knows(ctx context.Context, name string, r lab.Registry) (bool, error)
 }
 
 // Forge is the lab's Git server, with the estate, mirrors of the other repositories, charts and webhooks.
@@ -103,6 +105,8 @@ type Lab struct {
 	Supply     Supply
 	Containers Containers
 	Snapshots  Snapshots
+	Parts      []Part                 // all that there are, wanted or not
+	Registry   lab.Registry           // its host is empty unless the estate has one
 	Definition engine.Definition      // of the hub's engine
 	Release    lab.Release            // of the engine; zero for the supply's default
 	Nodes      map[string]lab.Release // of Kubernetes, by cluster; absent for the supply's default

@@ -34,6 +34,7 @@ func (l *Lab) desired(ctx context.Context, o Options, seen plan.Observed) plan.D
 	d := plan.Desired{
 		Forge: l.forgeInputs(ctx, seen.Forge.Inputs), Engine: l.engineInputs(ctx, l.Estate.Hub(), seen.Engine), Version: l.Release.Version,
 		Others: o.Others, Prune: o.Prune, Recreate: o.Recreate, Preflight: o.Preflight,
+		Parts: l.parts(ctx, seen),
 	}
 	for _, c := range l.clusters(o) {
 		of := plan.Cluster{
@@ -229,6 +230,13 @@ func (n need) String() string { return cmp.Or(n.image, n.chart+" "+n.version) }
 // needs returns all images and charts required for the clusters, in order of use.
 func (l *Lab) needs(clusters []lab.Cluster) []need {
 	list := []need{{image: l.nodeImage(l.Estate.Hub())}, {image: imageGitea}, {image: gate.Component}, l.engineChart()}
+	for _, part := range l.Parts {
+		for _, name := range part.Images {
+			if n := (need{image: name}); part.Wanted && !slices.Contains(list, n) {
+				list = append(list, n)
+			}
+		}
+	}
 	for _, c := range clusters {
 		if n := (need{image: l.nodeImage(c)}); c.Provider != lab.ProviderExisting && !slices.Contains(list, n) {
 			list = append(list, n)
@@ -297,6 +305,9 @@ func (l *Lab) repositories() ([]engine.Repository, error) {
 	list := []engine.Repository{
 		{Name: "estate", Type: "git", URL: in.RepoURL, Username: git.User, Password: git.Token},
 		{Name: "charts", Type: "helm", URL: in.ChartRepoURL, Username: charts.User, Password: charts.Token},
+	}
+	if r := l.Registry; r.Host != "" {
+		list = append(list, engine.Repository{Name: "registry", Type: "oci", URL: r.Host, Username: r.User, Password: r.Password, All: true})
 	}
 	for _, r := range l.Estate.Repositories {
 		if r.Name != bridge.Estate {

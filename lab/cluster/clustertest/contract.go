@@ -29,6 +29,8 @@ type Clusters interface {
 	Record(ctx context.Context, name, inputs string) error
 	Delete(ctx context.Context, name string) error
 	EnsureNamespaces(ctx context.Context, name string, namespaces []string, p lab.Progress) ([]string, error)
+	Introduce(ctx context.Context, name string, r lab.Registry, p lab.Progress) error
+	Knows(ctx context.Context, name string, r lab.Registry) (bool, error)
 	Kubeconfig(name string) string
 }
 
@@ -187,6 +189,22 @@ func Contract(t *testing.T, s Subject) {
 		}
 	})
 
+	t.Run("registry", func(t *testing.T) {
+		for _, password := range []string{"one", "two"} {
+			r := lab.Registry{Host: "registry:5000", User: "lab", Password: password}
+			if knows, err := s.Clusters.Knows(ctx, "dev", r); err != nil || knows {
+				t.Errorf("before: %t, %v", knows, err)
+			}
+			for range 2 {
+				if err := s.Clusters.Introduce(ctx, "dev", r, nil); err != nil {
+					t.Fatal(err)
+				}
+				if knows, err := s.Clusters.Knows(ctx, "dev", r); err != nil || !knows {
+					t.Errorf("after: %t, %v", knows, err)
+				}
+			}
+		}
+	})
 	t.Run("load again", func(t *testing.T) {
 		loading := false
 		must(t, s.Clusters.Load(ctx, "dev", []lab.Image{s.Image}, func(string) { loading = true }))

@@ -40,12 +40,13 @@ type instance struct {
 	silent    bool // its API does not answer
 	ready     bool
 	images    []lab.Image
-	mark      *mark     // in its API
-	file      string    // in its node; empty for none
-	unread    int       // observations left in which its node is unreadable
-	spaces    []string  // namespaces
-	ends      time.Time // of its certificates; zero for never
-	attached  bool      // an existing cluster, which outlives every lab
+	mark      *mark        // in its API
+	file      string       // in its node; empty for none
+	unread    int          // observations left in which its node is unreadable
+	spaces    []string     // namespaces
+	registry  lab.Registry // that its nodes know
+	ends      time.Time    // of its certificates; zero for never
+	attached  bool         // an existing cluster, which outlives every lab
 }
 
 type mark struct {
@@ -120,6 +121,39 @@ func (f *Fake) EnsureNamespaces(_ context.Context, name string, namespaces []str
 		}
 	}
 	return made, nil
+}
+
+// Introduce configures the nodes of a running cluster for a registry.
+func (f *Fake) Introduce(_ context.Context, name string, r lab.Registry, _ lab.Progress) error {
+	if err := f.fail("introduce", name); err != nil {
+		return err
+	}
+	return f.nodesOf(name, func(m *instance) { m.registry = r })
+}
+
+// Knows reports whether the nodes of a running cluster are configured for a registry.
+func (f *Fake) Knows(_ context.Context, name string, r lab.Registry) (knows bool, err error) {
+	if err := f.fail("knows", name); err != nil {
+		return false, err
+	}
+	err = f.nodesOf(name, func(m *instance) { knows = m.attached || m.registry == r })
+	return knows, err
+}
+
+// Forgetful makes the nodes of a cluster forget the registry.
+func (f *Fake) Forgetful(name string) {
+	f.change(name, func(m *instance) { m.registry = lab.Registry{} })
+}
+
+func (f *Fake) nodesOf(name string, do func(*instance)) error {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	m := f.engine.clusters[lab.KindName(f.lab, name)]
+	if m == nil || !m.running || m.paused {
+		return fmt.Errorf("cluster %s does not run", name)
+	}
+	do(m)
+	return nil
 }
 
 // Observe returns the state of the lab's clusters.

@@ -73,6 +73,14 @@ var Elsewhere = map[string]string{
 	"lab snapshot restore ready":                                       "TestFaults/killed_with_snapshots",
 	"lab up --from ready":                                              "TestDefaultEstate/snapshot_and_restore",
 
+	"lab registry push ghcr.io/stefanprodan/podinfo:6.9.2 team/podinfo:1": "TestParts/image_and_chart_deployed",
+	"lab registry push":               "TestParts/image_and_chart_deployed",
+	"lab registry push web-0.1.0.tgz": "TestParts/image_and_chart_deployed",
+	"lab registry ls":                 "TestParts/image_and_chart_deployed",
+	"lab registry rm team/podinfo:1":  "TestParts/registry_in_a_snapshot",
+	"lab registry url":                "TestParts/registry_added",
+	"lab creds registry":              "TestParts/registry_added",
+
 	"lab diff --rev HEAD":          "lab/cli: diff.txtar",
 	"lab diff --rev HEAD~1..HEAD":  "lab/review: TestDocumentation",
 	"lab diff --rev main..feature": "lab/cli: diff.txtar",

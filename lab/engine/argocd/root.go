@@ -76,7 +76,7 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 // themselves.
 func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	var lines []string
-	for _, r := range repos {
+	for _, r := range ofTypes(repos) {
 		have, same, err := kube.Compare(ctx, a.hub.Dynamic, secrets, a.repositorySecret(r))
 		switch {
 		case err != nil:
@@ -170,7 +170,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 	}
 	var lines []string
 	wanted := map[string]bool{}
-	for _, r := range repos {
+	for _, r := range ofTypes(repos) {
 		o := a.repositorySecret(r)
 		wanted[o.GetName()] = true
 		before, after, err := kube.Apply(ctx, a.hub.Dynamic, secrets, o)
@@ -187,7 +187,7 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 		}
 	}
 	list, err := a.hub.Dynamic.Resource(secrets).Namespace(a.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: argo.SecretType + "=repository," + lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + repositories,
+		LabelSelector: argo.SecretType + " in (repository,repo-creds)," + lab.LabelName + "=" + a.lab + "," + lab.LabelPart + "=" + repositories,
 	})
 	if err != nil {
 		return lines, fmt.Errorf("repositories: %w", err)
@@ -205,6 +205,22 @@ func (a *ArgoCD) ApplyRepositories(ctx context.Context, repos []engine.Repositor
 	return lines, nil
 }
 
+// ofTypes replaces a registry by the two ways in which Applications name it: as a repository of charts, "registry:5000/charts", and as one of any artifacts,
+// "oci://registry:5000/manifests".
+func ofTypes(repos []engine.Repository) []engine.Repository {
+	var list []engine.Repository
+	for _, r := range repos {
+		if r.All {
+			charts := r
+			charts.Name, charts.Type = r.Name+"-charts", "helm"
+			r.URL = "oci://" + r.URL
+			list = append(list, charts)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
 func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructured {
 	labels := a.labels(repositories)
 	labels[argo.SecretType] = "repository"
@@ -220,6 +236,13 @@ func (a *ArgoCD) repositorySecret(r engine.Repository) *unstructured.Unstructure
 	}
 	if r.Insecure {
 		data["insecure"] = "true"
+	}
+	if r.All {
+		labels[argo.SecretType] = "repo-creds"
+		data["insecureOCIForceHttp"] = "true"
+		if r.Type == "helm" {
+			data["enableOCI"] = "true"
+		}
 	}
 	return kube.Secret(map[string]any{"name": "repo-" + r.Name, "namespace": a.namespace, "labels": labels}, data)
 }

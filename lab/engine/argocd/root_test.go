@@ -234,6 +234,36 @@ func TestApplyRepositories(t *testing.T) {
 	hub.Get(t, secrets, Namespace, "repo-mine") // foreign
 }
 
+// The credentials of a registry are templates: every repository in it has them, by either of its addresses.
+func TestRegistryCredentials(t *testing.T) {
+	a, hub, _ := newFake(t)
+	repos := []engine.Repository{{Name: "registry", Type: "oci", URL: "registry:5000", Username: "lab", Password: "hush", All: true}}
+	got, err := a.ApplyRepositories(t.Context(), repos)
+	if want := []string{"repository registry-charts: registry:5000", "repository registry: oci://registry:5000"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	for name, want := range map[string]map[string]string{
+		"repo-registry":        {"type": "oci", "url": "oci://registry:5000", "password": "hush", "insecureOCIForceHttp": "true", "enableOCI": ""},
+		"repo-registry-charts": {"type": "helm", "url": "registry:5000", "password": "hush", "insecureOCIForceHttp": "true", "enableOCI": "true"},
+	} {
+		o := hub.Get(t, secrets, Namespace, name)
+		if got := o.GetLabels()[argo.SecretType]; got != "repo-creds" {
+			t.Errorf("%s is a %s", name, got)
+		}
+		for key, value := range want {
+			if got := kube.SecretField(o, key); got != value {
+				t.Errorf("%s: %s is %q, want %q", name, key, got, value)
+			}
+		}
+	}
+	if got, err := a.Strayed(t.Context(), engine.Root{Manifest: []byte(rootManifest)}, repos); err != nil || slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "repository") }) {
+		t.Errorf("strayed: %q, %v", got, err)
+	}
+	if got, err := a.ApplyRepositories(t.Context(), nil); err != nil || !slices.Equal(got, []string{"repository registry-charts: removed", "repository registry: removed"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A push that Argo CD has not read yet.
 func TestBehind(t *testing.T) {
 	a, hub, _ := newFake(t)

@@ -3,6 +3,8 @@ package flux
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,6 +88,13 @@ func (f *Flux) repository(r engine.Repository) []part {
 		}
 	}
 	var parts []part
+	if r.All { // OCIRepositories and HelmRepositories of type oci name it in their secretRef
+		login := map[string]any{"username": r.Username, "password": r.Password, "auth": base64.StdEncoding.EncodeToString([]byte(r.Username + ":" + r.Password))}
+		config, _ := json.Marshal(map[string]any{"auths": map[string]any{r.URL: login}}) // of strings alone
+		secret := kube.Secret(meta(), map[string]string{corev1.DockerConfigJsonKey: string(config)})
+		secret.Object["type"] = string(corev1.SecretTypeDockerConfigJson)
+		return []part{{kube.Secrets, secret}}
+	}
 	if credentials := (map[string]string{"username": r.Username, "password": r.Password}); r.Username != "" {
 		parts = append(parts, part{kube.Secrets, kube.Secret(meta(), credentials)})
 	} else if r.Type != "helm" { // the root's source names it

@@ -297,3 +297,21 @@ func TestApplyRootRemovesNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// The credentials of a registry are a Secret that sources of artifacts can name.
+func TestRegistryCredentials(t *testing.T) {
+	f, hub, _ := newFake(t)
+	repos := []engine.Repository{{Name: "registry", Type: "oci", URL: "registry:5000", Username: "lab", Password: "hush", All: true}}
+	for _, want := range [][]string{{"repository registry: registry:5000"}, nil} {
+		if got, err := f.ApplyRepositories(t.Context(), repos); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	o := hub.Get(t, kube.Secrets, flux.Namespace, "registry")
+	if got, want := kube.SecretField(o, ".dockerconfigjson"), `{"auths":{"registry:5000":{"auth":"bGFiOmh1c2g=","password":"hush","username":"lab"}}}`; got != want || o.Object["type"] != "kubernetes.io/dockerconfigjson" {
+		t.Errorf("%v: %s, want %s", o.Object["type"], got, want)
+	}
+	if got, err := f.ApplyRepositories(t.Context(), nil); err != nil || !slices.Equal(got, []string{"repository registry: removed"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}

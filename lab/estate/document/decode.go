@@ -83,6 +83,9 @@ func (r *reader) isMapping(n *yaml.Node, path string) bool {
 
 func (r *reader) unknown(key *yaml.Node, path string, known []string) {
 	cure := "known: " + strings.Join(known, ", ")
+	if len(known) == 0 {
+		cure = "there are none, write {}"
+	}
 	if best := strict.Closest(key.Value, known); best != "" {
 		cure = fmt.Sprintf("did you mean %q?", best)
 		if _, ok := r.At[strict.Join(path, best)]; !ok {

@@ -116,6 +116,10 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 					entry{"values", r.values(&c.Engine.Values)},
 				)
 			}},
+			entry{"registry", func(n *yaml.Node, at string) {
+				r.mapping(n, at) // no settings yet
+				c.Registry = true
+			}},
 			entry{"repositories", r.texts(&c.Mounts)},
 			entry{"namespaces", r.namespaces(&c.Namespaces)},
 			entry{"kubeconfigSecrets", r.kubeconfigSecrets(&c.KubeconfigSecrets)},
@@ -129,6 +133,9 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	c.Role, c.Provider = lab.Role(role), lab.Provider(provider)
 	if at, ok := r.At["spec.engine"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke has no engine", "spec.engine belongs to the hub")
+	}
+	if at, ok := r.At["spec.registry"]; ok && c.Role == lab.RoleSpoke {
+		r.failAt(at, "a spoke has no registry", "spec.registry belongs to the hub, and serves every cluster")
 	}
 	if at, ok := r.At["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")

@@ -181,11 +181,25 @@ func (r *Recipes) ImagesOf(chart, version string) []string {
 	return names
 }
 
+// fromHub adds what is left out of references to Docker Hub: "nginx:1" is docker.io/library/nginx:1, and "lab/gate:v1" docker.io/lab/gate:v1.
+func fromHub(ref string) string {
+	host, rest, found := strings.Cut(ref, "/")
+	switch {
+	case !found:
+		return "docker.io/library/" + ref
+	case !strings.ContainsAny(host, ".:") && host != "localhost":
+		return "docker.io/" + ref
+	case host == "index.docker.io":
+		return "docker.io/" + rest
+	}
+	return ref
+}
+
 // ByRef returns the component of an image, "ghcr.io/stefanprodan/podinfo:6.9.2"; empty for others.
 func (r *Recipes) ByRef(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	for _, c := range r.Components {
-		if c.Ref == ref && ref != "" {
+		if ref != "" && (c.Ref == ref || fromHub(c.Ref) == fromHub(ref)) {
 			return c.Name
 		}
 	}

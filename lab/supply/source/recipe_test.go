@@ -322,6 +322,8 @@ func TestByRef(t *testing.T) {
 	}
 	for ref, want := range map[string]string{
 		"ghcr.io/stefanprodan/podinfo:6.9.2": "podinfo", "ghcr.io/stefanprodan/podinfo:6.9.2@sha256:0": "podinfo", "ghcr.io/stefanprodan/podinfo:0.0.1": "", "": "",
+		"registry:3.1.2": "registry", "library/registry:3.1.2": "registry", "docker.io/library/registry:3.1.2": "registry", "index.docker.io/library/registry:3.1.2": "registry",
+		"registry:3": "", "other/registry:3.1.2": "", "localhost/registry:3.1.2": "", "registry:5000/registry:3.1.2": "", "docker.io/lab/gate:v1": "gate", "lab/gate:v1": "gate",
 	} {
 		if got := r.ByRef(ref); got != want {
 			t.Errorf("%q: %q", ref, got)
