@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"regular"},
 	{"finding"},
 	{"gitcommand"},
-	{"apiserver", "argo", "argv", "docker", "door", "flux", "front", "gate", "informer", "redact", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui"},
+	{"apiserver", "argo", "argv", "docker", "door", "flux", "front", "gate", "informer", "redact", "sandbox", "strict", "fieldpath", "gitfiles", "writeout", "cloud", "tofu", "state", "trust", "ui", "review"},
 	{"service"},
 	adapters,
 	{"appset", "bridge", "yamledit"},
@@ -38,12 +38,12 @@ var layers = [][]string{
 	{"draft"},
 	{"lint", "scenario", "workspace"},
 	{"diagnose", "live", "up"},
-	{"cli", "review"},
+	{"cli"},
 	{"e2e"},
 }
 
 // adapters each wrap one external system and are independent of one another.
-var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "snapshot", "supply"}
+var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "runner", "snapshot", "supply"}
 
 // seams are third-party modules that only the listed areas may import, so that an upstream change affects one place.
 var seams = map[string][]string{

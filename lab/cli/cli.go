@@ -53,6 +53,9 @@ func Run(ctx context.Context, env Env) lab.Exit {
 	silence()
 	p := &program{env: env}
 	p.setUI(argv.WantsJSON(env.Args)) // before parsing flags, so that usage errors are JSON, too
+	if inside, is := p.inside(env.Args); is {
+		return inside(ctx)
+	}
 	app := p.app()
 	if n := len(env.Args) - 1; n > 0 && env.Args[n] == completeFlag {
 		for _, word := range argv.Complete(app, env.Args[1:n], p.values) {

@@ -163,6 +163,11 @@ func (p *program) compareRevisions(ctx context.Context, ws *workspace.Workspace,
 	if err != nil {
 		return res, err
 	}
+	return p.between(ctx, before, after, o)
+}
+
+// between compares two states of an estate.
+func (p *program) between(ctx context.Context, before, after *workspace.Workspace, o diffOptions) (res ui.DiffResult, err error) {
 	was, old, err := p.model(ctx, before, o.origin)
 	if err != nil {
 		return res, err

@@ -320,6 +320,10 @@ func (g *Gitea) removeVolume(ctx context.Context) error {
 
 // Inputs returns a digest of the images, the engines' accounts and the settings. The port is excluded, as it may change freely.
 func (g *Gitea) Inputs(spec Spec) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\nwriter %t\n%s", spec.Image.Ref, spec.Image.Digest, spec.Gate.Ref, spec.Writer, g.settings()))
+	text := fmt.Appendf(nil, "%s\n%s\n%s\nwriter %t\n%s", spec.Image.Ref, spec.Image.Digest, spec.Gate.Ref, spec.Writer, g.settings())
+	if spec.Runner != (Guest{}) {
+		text = fmt.Appendf(text, "\nrunner %q", spec.Runner)
+	}
+	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

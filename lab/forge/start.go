@@ -25,6 +25,7 @@ type Spec struct {
 	Image  lab.Image // Gitea's
 	Gate   lab.Image // holds the program in front of it, see package gate
 	Writer bool      // an engine commits to the repositories: it gets an account that may
+	Runner Guest     // zero if there is none
 }
 
 // Start creates the forge, or recreates its container if image or settings changed (the volume is kept), starts it, and
@@ -94,6 +95,9 @@ func (g *Gitea) start(ctx context.Context, spec Spec, port int, p lab.Progress) 
 		p("connecting it to " + network)
 		err = g.docker.Connect(ctx, g.name, network)
 	}
+	if err == nil {
+		err = g.join(ctx, spec.Runner.Network, container)
+	}
 	if err != nil {
 		return fmt.Errorf("forge: %w", err)
 	}
@@ -110,7 +114,10 @@ func (g *Gitea) start(ctx context.Context, spec Spec, port int, p lab.Progress) 
 	if err := g.seclude(ctx, s, spec.Writer); err != nil {
 		return err
 	}
-	return g.admit(ctx, s)
+	if err := g.admit(ctx, s); err != nil {
+		return err
+	}
+	return g.receive(ctx, s, spec)
 }
 
 // create creates volume and container and writes the settings. A container without settings cannot run.
@@ -141,7 +148,7 @@ func (g *Gitea) create(ctx context.Context, spec Spec, port int, p lab.Progress)
 		"--restart", "unless-stopped", // survives reboots
 		"--user", account+":"+account, "--security-opt", "no-new-privileges", "--cap-drop", "ALL",
 		// Bypass the image's entrypoint, which starts an SSH server and a supervisor and requires root.
-		"--entrypoint", gateProgram, spec.Image.Ref, "-listen", ":"+httpPort, "-to", "127.0.0.1:"+innerPort, "-hosts", "localhost,127.0.0.1,"+g.name,
+		"--entrypoint", gateProgram, spec.Image.Ref, "-listen", ":"+httpPort, "-to", "127.0.0.1:"+innerPort, "-hosts", "localhost,127.0.0.1,"+g.name, "-guests", dataDir+"/"+guestsFile,
 		"--", program, "--work-path", workPath, "--config", appINI, "web")
 	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
 		return err

@@ -35,27 +35,58 @@ type sarif struct {
 	}
 }
 
-// text returns the comment. All that comes from the repository is in code, in which Markdown, HTML and mentions have no meaning.
+// Parts are what a comment has.
+type Parts struct {
+	Marker    string // an HTML comment that identifies it
+	Diff      string // of lab diff --markdown; empty if it failed
+	DiffSaid  string // on stderr
+	Lint      []byte // of lab lint -o sarif
+	LintSaid  string // on stderr
+	NoDiff    bool   // neither was wanted
+	NoLint    bool
+	Otherwise []Section
+}
+
+// Section is a further part of a comment.
+type Section struct {
+	Title string // plain text
+	Said  string // from the repository
+}
+
+// text returns the comment of the files in a folder.
 func text(folder, marker string) string {
 	read := func(name string) string {
 		data, _ := os.ReadFile(filepath.Join(folder, name)) // a missing file is empty
 		return string(data)
 	}
-	lint := findings([]byte(read("lint.sarif")), read("lint.err"))
-	diff := read("diff.md")
-	if diff == "" {
-		diff = "### lab diff\n\nnot compared:\n" + block(read("diff.err"), lintRoom)
-	} else if said := read("diff.err"); said != "" {
-		diff += "\n" + block(said, lintRoom/2)
+	return Text(Parts{Marker: marker, Diff: read("diff.md"), DiffSaid: read("diff.err"), Lint: []byte(read("lint.sarif")), LintSaid: read("lint.err")})
+}
+
+// Text returns a comment. All that comes from the repository is in code, in which Markdown, HTML and mentions have no meaning.
+func Text(p Parts) string {
+	lint := ""
+	if !p.NoLint {
+		lint = findings(p.Lint, p.LintSaid)
 	}
-	if room := most - len(marker) - len(lint); len(diff) > room {
+	for _, s := range p.Otherwise {
+		lint += "\n### " + s.Title + "\n\n" + block(s.Said, lintRoom/len(p.Otherwise))
+	}
+	diff := p.Diff
+	switch {
+	case p.NoDiff:
+	case diff == "":
+		diff = "### lab diff\n\nnot compared:\n" + block(p.DiffSaid, lintRoom)
+	case p.DiffSaid != "":
+		diff += "\n" + block(p.DiffSaid, lintRoom/2)
+	}
+	if room := most - len(p.Marker) - len(lint); len(diff) > room {
 		cut := strings.LastIndex(diff[:room-100], "\n#### ") // of a section; no line within one begins so
 		if cut < 0 {
 			cut = 0
 		}
 		diff = diff[:cut] + "\n**Cut: lab diff prints all of it.**\n"
 	}
-	return marker + "\n" + diff + "\n" + lint
+	return p.Marker + "\n" + diff + "\n" + lint
 }
 
 // findings returns what lab lint found, errors first.

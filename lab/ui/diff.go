@@ -306,8 +306,8 @@ func (f DiffField) lines() []diffLine {
 	return []diffLine{{" ", path}, {"-", "      " + value(f.Before)}, {"+", "      " + value(f.After)}}
 }
 
-// summary returns the comparison in one line.
-func (r DiffResult) summary() string {
+// Summary returns the comparison in one line.
+func (r DiffResult) Summary() string {
 	text := fmt.Sprintf("differences in %d of %s", r.Differ, Count(r.Applications, "application"))
 	if r.Differ == 0 {
 		text = "no difference in " + Count(r.Applications, "application")
@@ -353,7 +353,7 @@ func (u *UI) Diff(r DiffResult, all bool, seeAll string) error {
 	}
 	color := paint(u.opts.OutColor)
 	styles := map[string]style{"+": green, "-": red, "~": yellow, ">": cyan, "!": yellow}
-	u.Print(color.text(bold, clean(r.Before+" -> "+r.After)) + "   " + r.summary())
+	u.Print(color.text(bold, clean(r.Before+" -> "+r.After)) + "   " + r.Summary())
 	for _, p := range r.Pairs {
 		if p.Before != "" && p.After != "" {
 			u.Print(clean(fmt.Sprintf("  %s   %s (of %d) and %s (of %d)", p.Addon, p.Before, p.BeforeClusters, p.After, p.AfterClusters)))

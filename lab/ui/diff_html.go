@@ -38,7 +38,7 @@ func DiffHTML(r DiffResult) (string, error) {
 		Summary  string
 		Pairs    []DiffPair
 		Sections []section
-	}{Result: r, Summary: r.summary()}
+	}{Result: r, Summary: r.Summary()}
 	for _, p := range r.Pairs {
 		if p.Before != "" && p.After != "" {
 			page.Pairs = append(page.Pairs, p)

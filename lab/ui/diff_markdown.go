@@ -11,7 +11,7 @@ const maxMarkdown = 65536
 // DiffMarkdown returns the comparison as Markdown for a comment. Everything that comes from the files is in code, in which Markdown, HTML and mentions have no meaning. It has
 // at most 65,536 bytes: what does not fit is left out, and said first.
 func DiffMarkdown(r DiffResult, seeAll string) string {
-	head := "### lab diff\n\n" + codeSpan(r.Before) + " to " + codeSpan(r.After) + ": " + r.summary() + ".\n"
+	head := "### lab diff\n\n" + codeSpan(r.Before) + " to " + codeSpan(r.After) + ": " + r.Summary() + ".\n"
 	for _, p := range r.Pairs {
 		if p.Before != "" && p.After != "" {
 			head += fmt.Sprintf("- %s: %s (of %d) and %s (of %d)\n", codeSpan(p.Addon), codeSpan(p.Before), p.BeforeClusters, codeSpan(p.After), p.AfterClusters)

@@ -237,6 +237,16 @@ func (w *Workspace) Having(estate fs.FS, mounts func(dir string) (fs.FS, error))
 	return &other
 }
 
+// ReadingAs returns the lab with files as its estate, which are those of a revision.
+func (w *Workspace) ReadingAs(files fs.FS, r Revision) *Workspace {
+	other := w.WithFiles(files)
+	other.read = &[]Revision{r}
+	other.Estate.open = func(dir, _ string) (fs.FS, error) {
+		return nil, errors.New("only the estate's own repository is read here, not " + dir)
+	}
+	return other
+}
+
 // asRead checks what Desired has read at revisions, or names the revision in its error.
 func (w *Workspace) asRead(err error) error {
 	if w.read == nil {

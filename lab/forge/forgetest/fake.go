@@ -66,7 +66,11 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 
 // Inputs returns a digest of the images.
 func (f *Fake) Inputs(spec forge.Spec) string {
-	return fmt.Sprintf("%s@%s, %s, writer %t", spec.Image.Ref, spec.Image.Digest, spec.Gate.Ref, spec.Writer)
+	text := fmt.Sprintf("%s@%s, %s, writer %t", spec.Image.Ref, spec.Image.Digest, spec.Gate.Ref, spec.Writer)
+	if spec.Runner != (forge.Guest{}) {
+		text += fmt.Sprintf(", runner %q", spec.Runner)
+	}
+	return text
 }
 
 // Account returns an account whose token is its name's.

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"flag"
 	"log/slog"
@@ -14,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,9 +27,10 @@ func main() {
 	listen := flag.String("listen", ":3000", "`address` for clients")
 	to := flag.String("to", "127.0.0.1:3001", "`address` of the command's server")
 	hosts := flag.String("hosts", "localhost,127.0.0.1", "`names` that the Host header may have, regardless of the port")
+	guests := flag.String("guests", "", "`file` with the accounts that may only do what it lists; it may be missing, and may change")
 	flag.Parse()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	err := run(*listen, *to, strings.Split(*hosts, ","), flag.Args(), log)
+	err := run(*listen, guard(strings.Split(*hosts, ","), admit(*guests, forward(*to))), flag.Args(), log)
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended) && ended.ExitCode() > 0:
@@ -38,7 +42,7 @@ func main() {
 }
 
 // run serves until the command ends. Signals are the command's.
-func run(listen, to string, hosts, command []string, log *slog.Logger) error {
+func run(listen string, handler http.Handler, command []string, log *slog.Logger) error {
 	if len(command) == 0 {
 		return errors.New("no command to run")
 	}
@@ -50,7 +54,7 @@ func run(listen, to string, hosts, command []string, log *slog.Logger) error {
 	}
 	const slowHeader, idle = 10 * time.Second, 2 * time.Minute
 	server := &http.Server{
-		Handler: guard(hosts, to), ReadHeaderTimeout: slowHeader, IdleTimeout: idle, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Handler: handler, ReadHeaderTimeout: slowHeader, IdleTimeout: idle, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	defer server.Close()
 	cmd := exec.Command(command[0], command[1:]...)
@@ -75,9 +79,9 @@ func run(listen, to string, hosts, command []string, log *slog.Logger) error {
 	}
 }
 
-// guard forwards requests with one of the hosts, unchanged.
-func guard(hosts []string, to string) http.Handler {
-	proxy := &httputil.ReverseProxy{
+// forward forwards requests unchanged.
+func forward(to string) http.Handler {
+	return &httputil.ReverseProxy{
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second},
 		FlushInterval: -1, // Git's progress
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -88,12 +92,66 @@ func guard(hosts []string, to string) http.Handler {
 			http.Error(w, "lab: the Git server does not answer", http.StatusBadGateway)
 		},
 	}
+}
+
+// guard lets requests with one of the hosts through.
+func guard(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.ToLower(strings.TrimSuffix((&url.URL{Host: r.Host}).Hostname(), "."))
 		if !slices.Contains(hosts, name) {
 			http.Error(w, "lab: unknown host name of the Git server", http.StatusMisdirectedRequest)
 			return
 		}
-		proxy.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// guest is an account whose rights in Gitea are wider than what it is for. Its password is the gate's; Gitea knows its token alone, which nobody else has.
+type guest struct {
+	User     string
+	Password string
+	Token    string
+	May      []string // "METHOD PATTERN", of whole paths as in package path
+}
+
+// admit lets a guest do what it may, as whoever Gitea knows it as. It leaves the requests of others as they are.
+func admit(file string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		var guests []guest
+		if text, err := os.ReadFile(file); err == nil && user != "" {
+			err = json.Unmarshal(text, &guests)
+			if err != nil {
+				guests = nil
+			}
+		}
+		i := slices.IndexFunc(guests, func(g guest) bool { return g.User == user })
+		switch {
+		case i < 0:
+		case subtle.ConstantTimeCompare([]byte(guests[i].Password), []byte(password)) == 0 || password == "":
+			http.Error(w, "lab: wrong password", http.StatusUnauthorized)
+			return
+		case !guests[i].may(r):
+			http.Error(w, "lab: this account may not do that", http.StatusForbidden)
+			return
+		default:
+			r = r.Clone(r.Context())
+			r.SetBasicAuth(user, guests[i].Token)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// may reports whether a guest may make a request. Paths that a server might read in another way are nobody's.
+func (g guest) may(r *http.Request) bool {
+	escaped := r.URL.EscapedPath()
+	if path.Clean(escaped) != escaped || strings.Contains(r.URL.Path, "\\") || strings.Contains(strings.ToLower(escaped), "%2f") || strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' }) ||
+		r.Header.Get("X-HTTP-Method-Override") != "" {
+		return false
+	}
+	return slices.ContainsFunc(g.May, func(may string) bool {
+		method, pattern, _ := strings.Cut(may, " ")
+		matches, err := path.Match(pattern, escaped)
+		return err == nil && matches && method == r.Method
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -22,7 +24,7 @@ func TestGuard(t *testing.T) {
 		_, _ = w.Write(append([]byte("got "), body...))
 	}))
 	defer to.Close()
-	gate := httptest.NewServer(guard([]string{"localhost", "127.0.0.1", "lab-demo-forge"}, strings.TrimPrefix(to.URL, "http://")))
+	gate := httptest.NewServer(guard([]string{"localhost", "127.0.0.1", "lab-demo-forge"}, forward(strings.TrimPrefix(to.URL, "http://"))))
 	defer gate.Close()
 	for host, want := range map[string]int{
 		"localhost": 200, "127.0.0.1:3000": 200, "LOCALHOST:1": 200, "lab-demo-forge:3000": 200, "lab-demo-forge.": 200, "": 200, // the address itself
@@ -62,7 +64,7 @@ func cmpHost(host, address string) string {
 
 // A request without a Host header, as of HTTP/1.0, is rejected.
 func TestNoHost(t *testing.T) {
-	gate := httptest.NewServer(guard([]string{"localhost"}, "127.0.0.1:1"))
+	gate := httptest.NewServer(guard([]string{"localhost"}, forward("127.0.0.1:1")))
 	defer gate.Close()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(gate.URL, "http://"))
 	if err != nil {
@@ -105,13 +107,13 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := free.Addr().String()
-	if err := run(at, "127.0.0.1:1", []string{"127.0.0.1"}, []string{self}, slog.New(slog.DiscardHandler)); err == nil {
+	if err := run(at, guard([]string{"127.0.0.1"}, forward("127.0.0.1:1")), []string{self}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("listened at a taken address")
 	}
 	free.Close()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(at, "127.0.0.1:1", []string{"127.0.0.1"}, []string{self, "-test.run=^TestRun$"}, slog.New(slog.DiscardHandler))
+		ended <- run(at, guard([]string{"127.0.0.1"}, forward("127.0.0.1:1")), []string{self, "-test.run=^TestRun$"}, slog.New(slog.DiscardHandler))
 	}()
 	answered := false
 	for !answered {
@@ -138,7 +140,71 @@ func TestRun(t *testing.T) {
 	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 7 {
 		t.Errorf("ended with %v, want exit code 7", err)
 	}
-	if err := run(at, "", nil, nil, slog.New(slog.DiscardHandler)); err == nil {
+	if err := run(at, nil, nil, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("ran no command")
+	}
+}
+
+// A guest does what its list says and nothing else, with a token that it does not have. Others are not concerned.
+func TestGuests(t *testing.T) {
+	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		fmt.Fprintf(w, "%s:%s", user, password)
+	}))
+	defer to.Close()
+	file := filepath.Join(t.TempDir(), "guests.json")
+	gate := httptest.NewServer(guard([]string{"127.0.0.1"}, admit(file, forward(strings.TrimPrefix(to.URL, "http://")))))
+	defer gate.Close()
+	call := func(method, path, user, password string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, gate.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			req.SetBasicAuth(user, password)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	if code, text := call(http.MethodGet, "/x", "lab-runner", "own"); code != http.StatusOK || text != "lab-runner:own" {
+		t.Errorf("without a file: %d %s", code, text)
+	}
+	text := `[{"User": "lab-runner", "Password": "own", "Token": "gitea's", "May": ["GET /api/pulls", "POST /api/statuses/*", "POST /lab/estate.git/git-upload-pack"]}, {"User": "none", "Token": "t"}]`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, path, user, password string
+		code                         int
+		text                         string
+	}{
+		{"GET", "/api/pulls", "lab-runner", "own", 200, "lab-runner:gitea's"},
+		{"GET", "/api/pulls?state=open", "lab-runner", "own", 200, "lab-runner:gitea's"},
+		{"POST", "/api/statuses/abc", "lab-runner", "own", 200, "lab-runner:gitea's"},
+		{"GET", "/api/pulls", "lab-runner", "gitea's", 401, ""},
+		{"GET", "/api/pulls", "lab-runner", "", 401, ""},
+		{"GET", "/api/pulls", "none", "", 401, ""},
+		{"POST", "/api/pulls", "lab-runner", "own", 403, ""},
+		{"POST", "/api/statuses/abc/merge", "lab-runner", "own", 403, ""},
+		{"POST", "/api/statuses/..%2fmerge", "lab-runner", "own", 403, ""},
+		{"POST", "/api/statuses/%2e%2e/x", "lab-runner", "own", 403, ""},
+		{"POST", "/api//statuses/abc", "lab-runner", "own", 403, ""},
+		{"POST", "/lab/estate.git/git-receive-pack", "lab-runner", "own", 403, ""},
+		{"GET", "/lab/estate.git/info/refs?service=git-receive-pack", "lab-runner", "own", 403, ""},
+		{"POST", "/lab/estate.git/git-receive-pack", "lab", "admin's", 200, "lab:admin's"},
+		{"GET", "/x", "", "", 200, ":"},
+	} {
+		code, text := call(c.method, c.path, c.user, c.password)
+		if code != c.code || c.text != "" && text != c.text {
+			t.Errorf("%s %s as %s:%s: %d %s, want %d %s", c.method, c.path, c.user, c.password, code, text, c.code, c.text)
+		}
 	}
 }
