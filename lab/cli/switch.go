@@ -33,14 +33,48 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 		if err != nil {
 			return scenario.World{}, err
 		}
-		next.Switch = w.Switch
+		next.Switch, next.Renew = w.Switch, w.Renew
 		if to != runs {
 			return next, nil
 		}
 		ws.Engine, ws.Record.Asked = asked, asked
 		return next, ws.Dir.Save(ws.Record)
 	}
+	w.Renew = func(ctx context.Context, cluster string) (scenario.World, error) {
+		next, err := p.renew(ctx, ws, o, cluster)
+		next.Switch, next.Renew = w.Switch, w.Renew
+		return next, err
+	}
 	return w, nil
+}
+
+// renew recreates a cluster as `lab up --recreate` does, or with cluster "" completes what was begun.
+func (p *program) renew(ctx context.Context, ws *workspace.Workspace, o playOptions, cluster string) (scenario.World, error) {
+	s, err := openSupply(ctx, o.origin)
+	if err != nil {
+		return scenario.World{}, err
+	}
+	quiet := &program{env: p.env, ui: p.ui.Aside()}
+	run := upOptions{origin: o.origin, run: up.Options{Timeout: o.timeout}}
+	with, err := partsWith(ctx, ws, s)
+	if err == nil && cluster != "" {
+		err = quiet.upToDate(ctx, ws, with, run)
+		run.run.Recreate = []string{cluster}
+	}
+	if err == nil {
+		with, err = partsWith(ctx, ws, s)
+	}
+	if err == nil {
+		err = quiet.bringUp(ctx, ws, with, run)
+	}
+	if err != nil {
+		return scenario.World{}, err
+	}
+	l, err := assemble(ws, with)
+	if err != nil {
+		return scenario.World{}, err
+	}
+	return p.world(ctx, ws, o, l)
 }
 
 // switchEngine replaces the lab's engine as `lab up --switch-engine` does.

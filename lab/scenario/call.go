@@ -64,6 +64,16 @@ func (c *Call) SwitchEngine(ctx context.Context, to lab.EngineType) error {
 	return p.switchTo(ctx, to)
 }
 
+// Renew removes a cluster and creates it again. Nothing undoes that, but what it has begun is completed when the story ends.
+func (c *Call) Renew(ctx context.Context, cluster string) error {
+	p := c.playing
+	if p.world.Renew == nil {
+		return fmt.Errorf("clusters of lab %s cannot be recreated here", c.Lab)
+	}
+	p.undos = append(p.undos, undo{title: "cluster " + cluster + " is complete", within: switchTimeout, do: func(ctx context.Context) error { return p.renew(ctx, "") }})
+	return p.renew(ctx, cluster)
+}
+
 // Set sets a variable.
 func (c *Call) Set(name string, value any) error {
 	if why := checkVariable(value); why != "" {

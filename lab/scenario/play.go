@@ -221,13 +221,25 @@ func (p *playing) locate() {
 // switchTo replaces the lab's engine and follows the new one.
 func (p *playing) switchTo(ctx context.Context, to lab.EngineType) error {
 	w, err := p.world.Switch(ctx, to)
-	if err != nil {
-		return err
+	if err == nil {
+		p.moveTo(w)
 	}
+	return err
+}
+
+// renew has a cluster created again and follows the new one.
+func (p *playing) renew(ctx context.Context, cluster string) error {
+	w, err := p.world.Renew(ctx, cluster)
+	if err == nil {
+		p.moveTo(w)
+	}
+	return err
+}
+
+func (p *playing) moveTo(w World) {
 	p.world = w
 	p.locate()
-	p.recorder.replaced(w.Engine)
-	return nil
+	p.recorder.replaced(w)
 }
 
 // watch watches subjects and all applications.

@@ -120,17 +120,16 @@ func (r *Recorder) run(w *watching) error {
 	if w.of.isApplication() {
 		return r.follow(w)
 	}
-	client, err := r.world.Clusters.Client(w.of.Cluster)
-	if err != nil {
-		return err
-	}
-	resource, err := r.resource(client, w)
-	if err != nil {
-		return err
-	}
-	o := observer{recorder: r, resource: resource, watching: w}
+	o := observer{recorder: r, watching: w}
 	for r.ctx.Err() == nil {
-		err := o.once(r.ctx)
+		client, err := r.clusters().Client(w.of.Cluster)
+		if err != nil {
+			return err
+		}
+		if o.resource, err = r.resource(client, w); err != nil {
+			return err
+		}
+		err = o.once(r.ctx)
 		if r.ctx.Err() == nil {
 			r.lose(w.covers, err)
 			_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
@@ -189,10 +188,16 @@ func (r *Recorder) engine() Engine {
 	return r.world.Engine
 }
 
-// replaced makes the recorder follow another engine.
-func (r *Recorder) replaced(by Engine) {
+func (r *Recorder) clusters() Clusters {
 	r.mu.Lock()
-	r.world.Engine = by
+	defer r.mu.Unlock()
+	return r.world.Clusters
+}
+
+// replaced makes the recorder follow another engine, and other clusters from their next watch on.
+func (r *Recorder) replaced(by World) {
+	r.mu.Lock()
+	r.world.Engine, r.world.Clusters = by.Engine, by.Clusters
 	r.mu.Unlock()
 	r.startOver(Applications(), "its engine was replaced")
 }
@@ -263,6 +268,10 @@ func (c Client) Resource(s Subject) (dynamic.ResourceInterface, error) {
 		return nil, err
 	}
 	mapping, err := c.Mapper.RESTMapping(gv.WithKind(s.Kind).GroupKind(), gv.Version)
+	if meta.IsNoMatchError(err) { // its definition may be newer than what the mapper has discovered
+		meta.MaybeResetRESTMapper(c.Mapper)
+		mapping, err = c.Mapper.RESTMapping(gv.WithKind(s.Kind).GroupKind(), gv.Version)
+	}
 	if err != nil {
 		return nil, err
 	}

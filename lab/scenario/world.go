@@ -28,6 +28,9 @@ type World struct {
 	Inside func(ctx context.Context, node, namespace, pod string, program []string) ([]byte, error)
 	// Switch replaces the engine and returns the resulting World. It is idempotent, and may be nil.
 	Switch func(ctx context.Context, to lab.EngineType) (World, error)
+	// Renew removes a cluster and creates it again, as `lab up --recreate` does, and returns the resulting World; with cluster "", it only completes what was begun. It
+	// is idempotent, and may be nil.
+	Renew func(ctx context.Context, cluster string) (World, error)
 }
 
 // engineOf returns the cluster where the engine of a cluster runs.

@@ -19,6 +19,7 @@ import (
 // a watch starts with all objects and the deletions since that version.
 type api struct {
 	Gate
+	name     string
 	clusters *Clusters
 
 	mu      sync.Mutex
@@ -80,6 +81,9 @@ func asked[T any](ctx context.Context, w way, call func() (T, error)) (T, error)
 
 func (w way) Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
+		if err := w.admitted("CREATE", o); err != nil {
+			return nil, err
+		}
 		defer w.api.clusters.changed()
 		return w.ResourceInterface.Create(ctx, managedBy(o, options.FieldManager), options, sub...)
 	})
@@ -87,6 +91,9 @@ func (w way) Create(ctx context.Context, o *unstructured.Unstructured, options m
 
 func (w way) Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
+		if err := w.admitted("UPDATE", o); err != nil {
+			return nil, err
+		}
 		defer w.api.clusters.changed()
 		return w.ResourceInterface.Update(ctx, managedBy(o, options.FieldManager), options, sub...)
 	})
@@ -98,9 +105,17 @@ func (w way) Get(ctx context.Context, name string, options metav1.GetOptions, su
 
 func (w way) Apply(ctx context.Context, name string, o *unstructured.Unstructured, options metav1.ApplyOptions, sub ...string) (*unstructured.Unstructured, error) {
 	return asked(ctx, w, func() (*unstructured.Unstructured, error) {
+		if err := w.admitted("UPDATE", o); err != nil {
+			return nil, err
+		}
 		defer w.api.clusters.changed()
 		return w.ResourceInterface.Apply(ctx, name, managedBy(o, options.FieldManager), options, sub...)
 	})
+}
+
+// admitted returns why the cluster's policies refuse a change by a person, or nil.
+func (w way) admitted(operation string, o *unstructured.Unstructured) error {
+	return w.api.clusters.admit(w.api.name, person, operation, w.resource, o)
 }
 
 // managedBy enters a tool of people into an object's managed fields, as an API server does.
@@ -123,6 +138,9 @@ func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptio
 		defer w.api.mu.Unlock()
 		o, err := w.ResourceInterface.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
+			return struct{}{}, err
+		}
+		if err := w.admitted("DELETE", o); err != nil {
 			return struct{}{}, err
 		}
 		w.api.clusters.stamp(o) // a deletion has its own version

@@ -3,6 +3,7 @@ package scenariotest
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -32,16 +33,25 @@ func kinds() []schema.GroupVersionKind {
 		{Version: "v1", Kind: "Secret"},
 		{Version: "v1", Kind: "Pod"},
 		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+		{Group: "argoproj.io", Version: "v1alpha1", Kind: "ApplicationSet"},
 		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
 		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
+		{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "GitRepository"},
+		{Group: customGroup, Version: "v1", Kind: "Shelf"},
 	}
 }
+
+// customGroup is the group of the kind that a cluster serves only with its definition.
+const customGroup = "example.com"
 
 // clusterKinds are the cluster-scoped kinds.
 func clusterKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Namespace"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+		policyKind(),
+		bindingKind(),
+		definitionKind(),
 	}
 }
 
@@ -79,7 +89,7 @@ func NewClusters(names ...string) *Clusters {
 		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 		client.PrependReactor("*", "*", c.versions(client))
 		c.clients[name] = client
-		c.apis[name] = &api{clusters: c, breaks: make(chan struct{})}
+		c.apis[name] = &api{name: name, clusters: c, breaks: make(chan struct{})}
 	}
 	return c
 }
@@ -112,6 +122,7 @@ func (c *Clusters) stamp(o runtime.Object) {
 	defer c.mu.Unlock()
 	c.version++
 	if m, err := meta.Accessor(o); err == nil {
+		m.SetGeneration(max(1, m.GetGeneration()))
 		m.SetResourceVersion(strconv.Itoa(c.version))
 		if m.GetUID() == "" {
 			m.SetUID(types.UID(strconv.Itoa(c.version)))
@@ -145,7 +156,14 @@ func (c *Clusters) apply(client *fake.FakeDynamicClient, a testing.PatchActionIm
 		return nil, err
 	}
 	o := now.DeepCopyObject().(*unstructured.Unstructured)
+	before := o.DeepCopy()
+	if want.GetKind() == "ConfigMap" && a.GetNamespace() != "argocd" {
+		delete(o.Object, "data") // of which the applier owns all
+	}
 	overlay(o.Object, want.Object)
+	if !reflect.DeepEqual(before.Object["spec"], o.Object["spec"]) {
+		o.SetGeneration(o.GetGeneration() + 1)
+	}
 	c.stamp(o)
 	return o, client.Tracker().Update(a.GetResource(), o, a.GetNamespace())
 }

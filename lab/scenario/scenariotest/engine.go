@@ -34,6 +34,7 @@ type Engine struct {
 	lab, hub string
 	on       lab.EngineType
 	asked    lab.EngineType // requested, from the next reconciliation on
+	anew     bool           // the hub is to be made again
 	forge    *Forge
 	clusters *Clusters
 	charts   map[string][]string // chart -> versions in the forge
@@ -49,6 +50,7 @@ type Engine struct {
 	tree          scenario.Tree // last tree
 	read          *reading      // of tree
 	taken         map[string]taken
+	faults        map[string]error // of ApplicationSets in this reconciliation
 	estate        *Estate
 	missed        bool
 	lag           time.Duration // delay from a commit until applications follow it
@@ -78,6 +80,8 @@ type app struct {
 	looked   time.Time // last comparison
 	orphan   bool      // Flux orphans its objects
 	plain    bool      // Flux applies manifests instead of a release
+	manual   bool      // Argo CD syncs it on request only
+	failed   string    // why Argo CD's last sync that failed did
 }
 
 // NewEngine returns an engine whose clusters are registered by the bridge.

@@ -3,6 +3,7 @@ package scenariotest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -29,6 +30,7 @@ type helmRelease struct {
 		Chart          struct{ Spec struct{ Version string } }
 		DriftDetection struct{ Mode string } `yaml:"driftDetection"`
 		Values         map[string]any
+		Suspend        bool
 	}
 }
 
@@ -76,14 +78,20 @@ func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 		vars[flux.NamespaceOf(cluster)] = of
 	}
 	e.mu.Unlock()
-	r, key := e.read, fmt.Sprint(vars)
+	r, key := e.read, fmt.Sprint(vars, e.forge.heads())
 	r.mu.Lock() // parallel labs share it
 	defer r.mu.Unlock()
 	x, known := r.expands[key]
 	if !known {
 		x = fluxset.Expand(fluxset.World{
 			FS: fsys, Vars: func(namespace, _ string) map[string]string { return vars[namespace] },
-			Repository: func(string, string) (fs.FS, string, error) { return fsys, "", nil },
+			Repository: func(_, revision string) (fs.FS, string, error) {
+				if revision == "" || revision == scenario.Branch {
+					return fsys, "", nil
+				}
+				tree, err := e.forge.Tree(context.Background(), revision)
+				return tree.FS, "", err
+			},
 		}, lab.FluxRootFile(e.hub))
 		r.expands[key] = x
 	}
@@ -115,6 +123,10 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 	has := addon.Chart == "" || slices.Contains(e.charts[addon.Chart], version)
 	if err := e.manifests(ctx, a, policy, version, has); err != nil {
 		return err
+	}
+	if release.Spec.Suspend {
+		e.update(a, func() { a.Heals, a.Sync, a.Health, a.Revision = false, "Synced", "Suspended", tree.Commit })
+		return nil
 	}
 	mode := release.Spec.DriftDetection.Mode
 	a.looks = mode == "enabled" || mode == "warn"
@@ -226,9 +238,17 @@ func (e *Engine) release(ctx context.Context, a *app, objects []object, compared
 		if err := e.pass(ctx, compareTakes); err != nil {
 			return err
 		}
-		if err := e.apply(ctx, a.Cluster, objects); err != nil {
+		err := e.apply(ctx, a.Cluster, objects)
+		var failed failure
+		if errors.As(err, &failed) {
+			e.update(a, func() { compared(); a.Sync, a.Health, a.Message = "OutOfSync", "Degraded", failed.message })
+			a.failed = failed.message
+			return nil
+		}
+		if err != nil {
 			return err
 		}
+		a.failed = ""
 		if err := e.pass(ctx, rolloutTakes); err != nil {
 			return err
 		}
@@ -266,8 +286,11 @@ func (e *Engine) manifests(ctx context.Context, a *app, policy, version string, 
 func (e *Engine) onHub(a *app, policy, version string, has bool) []object {
 	namespace := flux.NamespaceOf(a.Cluster)
 	ready := map[bool]string{true: "True", false: "False"}[has]
+	applied := map[string]any{"type": "Ready", "status": map[bool]string{true: "True", false: "False"}[a.failed == ""], "message": a.failed}
 	list := []object{
-		manifest(e.hub, "kustomize.toolkit.fluxcd.io/v1", "Kustomization", namespace, a.Addon, nil, nil, map[string]any{"spec": map[string]any{"deletionPolicy": policy}}),
+		manifest(e.hub, "kustomize.toolkit.fluxcd.io/v1", "Kustomization", namespace, a.Addon, nil, nil, map[string]any{
+			"spec": map[string]any{"deletionPolicy": policy}, "status": map[string]any{"conditions": []any{applied}},
+		}),
 		manifest(e.hub, "helm.toolkit.fluxcd.io/v2", "HelmRelease", namespace, a.Addon, nil, nil, map[string]any{
 			"spec":   map[string]any{"chart": map[string]any{"spec": map[string]any{"version": version}}},
 			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}},

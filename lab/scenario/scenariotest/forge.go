@@ -110,10 +110,21 @@ func (f *Forge) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	f.branches[c.Branch] = append(commits, Commit{Hash: hash, Author: c.Author, Message: c.Message, files: files})
 	pushed := f.pushed
 	f.mu.Unlock()
-	if c.Branch == scenario.Branch {
-		pushed()
-	}
+	pushed()
 	return hash, nil
+}
+
+// heads returns the latest commits of all branches but the engines'.
+func (f *Forge) heads() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f.branches)) {
+		if commits := f.branches[name]; name != scenario.Branch {
+			list = append(list, name+" "+commits[len(commits)-1].Hash)
+		}
+	}
+	return list
 }
 
 // Branches maps branch names to tree hashes.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
@@ -33,7 +36,11 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	reported := tree.Commit
 	tree = e.followed(tree)
 	if e.read == nil || e.tree.Commit != tree.Commit {
-		read, err := e.estate.read(e.forge.treeOf(tree.Commit), e.on, func() (*reading, error) { return readEstate(tree.FS, e.lab, e.on) })
+		var last *lab.Estate
+		if e.read != nil {
+			last = e.read.est
+		}
+		read, err := e.estate.read(e.forge.treeOf(tree.Commit), e.on, func() (*reading, error) { return readEstate(tree.FS, e.lab, e.on, last) })
 		if err != nil {
 			return err
 		}
@@ -53,8 +60,13 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	return nil
 }
 
-func readEstate(files fs.FS, labName string, on lab.EngineType) (*reading, error) {
+// readEstate reads an estate. Where lab would refuse it, the engine goes on with the clusters and addons of the last one that lab took.
+func readEstate(files fs.FS, labName string, on lab.EngineType, last *lab.Estate) (*reading, error) {
 	est, err := estate.Load(files, "", labName, estate.WithEngine(on))
+	var invalid *lab.Error
+	if errors.As(err, &invalid) && last != nil {
+		est, err = last, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("estate in the forge: %w", err)
 	}
@@ -79,8 +91,9 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	a := e.apps[name]
 	e.mu.Unlock()
 	want, err := e.read.generated(set, cluster, m)
-	if err != nil {
-		return nil //nolint:nilerr // an ApplicationSet that fails changes nothing
+	if err != nil { // an ApplicationSet that fails changes nothing
+		e.faults[addon.Name] = err
+		return nil
 	}
 	if want == nil {
 		if a == nil {
@@ -123,16 +136,49 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 			values = source.Helm.ValuesObject.Raw
 		}
 	}
-	objects, err := plain(tree.FS, cluster, want.Spec.All())
+	objects, err := e.folders(ctx, tree.FS, cluster, want)
+	var failed failure
+	if errors.As(err, &failed) {
+		e.update(a, func() { a.Revision, a.Sync, a.Message = tree.Commit, "Unknown", failed.message })
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	if len(objects) == 0 {
 		objects = e.read.render(tree.FS, addon, values, cluster, env, version)
+		if older, err := e.requested(ctx, a); err != nil || older != "" {
+			return errors.Join(err, e.apply(ctx, cluster, e.read.render(tree.FS, addon, values, cluster, env, older)))
+		}
 	}
+	a.manual = !want.Spec.Automated()
 	return e.sync(ctx, a, objects, func() {
 		a.Version, a.Revision, a.Heals, a.Namespace, a.Message = version, tree.Commit, heals, addon.Namespace, ""
 	})
+}
+
+// requested returns the revision of a sync that a person has requested in an Application, or "".
+func (e *Engine) requested(ctx context.Context, a *app) (string, error) {
+	client, err := e.clusters.within(e.hub)
+	if err != nil {
+		return "", err
+	}
+	r, err := client.Resource(e.manifest(a, nil).subject)
+	if err != nil {
+		return "", err
+	}
+	live, err := r.Get(ctx, a.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	revisions, _, _ := unstructured.NestedStringSlice(live.Object, "operation", "sync", "revisions")
+	if len(revisions) == 0 {
+		return "", nil
+	}
+	unstructured.RemoveNestedField(live.Object, "operation")
+	_, err = r.Update(ctx, live, metav1.UpdateOptions{})
+	e.poke()
+	return revisions[len(revisions)-1], err
 }
 
 // sync compares and, if enabled, applies.
@@ -167,13 +213,20 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 		}
 	})
 	// Like Argo CD's autoSync: without selfHeal, only new commits are synced, drift included.
-	if a.deployed == digest(objects) && a.synced == a.Revision && !a.Heals {
+	if a.manual || a.deployed == digest(objects) && a.synced == a.Revision && !a.Heals {
 		return nil
 	}
 	if err := e.pass(ctx, compareTakes); err != nil {
 		return err
 	}
-	if err := e.apply(ctx, a.Cluster, objects); err != nil {
+	err = e.apply(ctx, a.Cluster, objects)
+	var failed failure
+	if errors.As(err, &failed) {
+		e.update(a, func() { a.Message = failed.message })
+		a.failed = failed.message
+		return e.publish(ctx, a)
+	}
+	if err != nil {
 		return err
 	}
 	e.update(a, func() {
@@ -227,6 +280,10 @@ func (e *Engine) manifest(a *app, list []string) object {
 		}
 	}
 	o := manifest(e.hub, "argoproj.io/v1alpha1", "Application", "argocd", a.Name, nil, nil, nil)
+	if a.failed != "" { // about the kind that is missing
+		resources := []any{map[string]any{"kind": "Shelf", "message": a.failed}}
+		o.content["status"] = map[string]any{"operationState": map[string]any{"syncResult": map[string]any{"resources": resources}}}
+	}
 	o.content["metadata"].(map[string]any)["finalizers"] = finalizers
 	return o
 }

@@ -10,10 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/flux"
+	"homelab/lab/render"
 	"homelab/lab/scenario"
 	"homelab/lab/strict"
 )
@@ -56,13 +59,15 @@ func (r *reading) render(fsys fs.FS, addon lab.Addon, inline []byte, cluster, en
 	case "identity":
 		var values struct {
 			AWS      struct{ RoleARN string }
-			Metadata struct{ Account string }
+			Metadata map[string]string
 		}
 		_ = json.Unmarshal(inline, &values) // already validated
 		annotations := map[string]any{"eks.amazonaws.com/role-arn": values.AWS.RoleARN}
 		data := map[string]any{}
-		if values.Metadata.Account != "" {
-			data["account"] = values.Metadata.Account
+		for k, v := range values.Metadata {
+			if v != "" {
+				data[k] = v
+			}
 		}
 		return []object{
 			manifest(cluster, "v1", "ServiceAccount", "identity", "identity", nil, annotations, nil),
@@ -72,33 +77,31 @@ func (r *reading) render(fsys fs.FS, addon lab.Addon, inline []byte, cluster, en
 	return []object{manifest(cluster, "apps/v1", "Deployment", addon.Namespace, addon.Name, chart, nil, map[string]any{"spec": map[string]any{"replicas": int64(1)}})}
 }
 
-// plain returns the manifests of sources that are folders without a chart.
-func plain(fsys fs.FS, cluster string, sources []appset.Source) ([]object, error) {
+// folders returns the objects of sources that are folders without a chart, at their revisions.
+func (e *Engine) folders(ctx context.Context, fsys fs.FS, cluster string, app *appset.Application) ([]object, error) {
 	var list []object
-	for _, source := range sources {
-		if _, err := fs.Stat(fsys, source.Path+"/Chart.yaml"); source.Path == "" || err == nil {
+	for _, source := range app.Spec.All() {
+		from := fsys
+		if r := source.TargetRevision; source.Path != "" && r != "" && r != scenario.Branch && r != "HEAD" {
+			tree, err := e.forge.Tree(ctx, r)
+			if err != nil {
+				return nil, failure{"unable to resolve '" + r + "' to a commit SHA"}
+			}
+			from = tree.FS
+		}
+		if _, err := fs.Stat(from, source.Path+"/Chart.yaml"); source.Path == "" || err == nil {
 			continue
 		}
-		files, err := fs.Glob(fsys, source.Path+"/*.yaml")
+		docs, err := render.Render(render.Source{FS: from, Source: source, Application: app.Metadata.Name, Namespace: app.Spec.Destination.Namespace})
 		if err != nil {
-			return nil, err
+			return nil, failure{err.Error()}
 		}
-		for _, file := range files {
-			data, err := fs.ReadFile(fsys, file)
+		for _, doc := range docs {
+			o, err := written(cluster, doc.Node)
 			if err != nil {
 				return nil, err
 			}
-			docs, problems := strict.Parse(file, data)
-			if err := problems.Err(); err != nil {
-				return nil, err
-			}
-			for _, doc := range docs {
-				o, err := written(cluster, doc)
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, o)
-			}
+			list = append(list, o)
 		}
 	}
 	return list, nil
@@ -177,7 +180,7 @@ func (e *Engine) differ(ctx context.Context, cluster string, objects []object) (
 		if err != nil {
 			return false, err
 		}
-		if !covers(live.Object, o.content) {
+		if !covers(live.Object, o.content) || o.subject.Kind == "ConfigMap" && !covers(o.content["data"], live.Object["data"]) {
 			return true, nil
 		}
 	}
@@ -209,17 +212,35 @@ func (e *Engine) apply(ctx context.Context, cluster string, objects []object) er
 	if err != nil {
 		return err
 	}
-	for _, o := range objects {
+	if o, missing := e.clusters.undefined(cluster, objects); missing {
+		return map[lab.EngineType]failure{lab.EngineArgoCD: missingKind(o), lab.EngineFlux: noMatches(o)}[e.on]
+	}
+	for _, o := range staged(objects) {
 		r, err := client.Resource(o.subject)
 		if err != nil {
 			return err
 		}
 		u := &unstructured.Unstructured{Object: o.content}
+		if err := e.clusters.admit(cluster, e.user(), "UPDATE", resourceOf(client, o.subject), u); err != nil {
+			return failure{err.Error()}
+		}
 		if _, err := r.Apply(ctx, o.subject.Name, u.DeepCopy(), metav1.ApplyOptions{FieldManager: "engine", Force: true}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// user is the engine's account on a spoke.
+func (e *Engine) user() string {
+	return serviceAccount + map[lab.EngineType]string{lab.EngineArgoCD: "argocd-manager", lab.EngineFlux: "flux-manager"}[e.on]
+}
+
+func resourceOf(client scenario.Client, s scenario.Subject) schema.GroupVersionResource {
+	kind := schema.FromAPIVersionAndKind(s.APIVersion, s.Kind)
+	mapping, err := client.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	must(err)
+	return mapping.Resource
 }
 
 // health returns the health of an application with these objects.
@@ -250,6 +271,9 @@ func (e *Engine) prune(ctx context.Context, cluster string, objects []object) er
 		return err
 	}
 	for _, o := range objects {
+		if keep, _, _ := unstructured.NestedString(o.content, "metadata", "annotations", flux.Prune); keep == "disabled" && e.on == lab.EngineFlux {
+			continue
+		}
 		r, err := client.Resource(o.subject)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ func (l *Lab) switched(ctx context.Context, to lab.EngineType) (scenario.World, 
 	e.asked = to
 	e.mu.Unlock()
 	e.poke()
-	for e.On() != to {
+	for e.On() != to || e.renewing() {
 		if err := e.pass(ctx, settleEvery); err != nil {
 			return scenario.World{}, err
 		}
@@ -34,6 +34,16 @@ func (l *Lab) switched(ctx context.Context, to lab.EngineType) (scenario.World, 
 	return w, nil
 }
 
+// renewed implements World.Renew: the hub's engine and all that it keeps there are made again. Other clusters have nothing that another could tell from before.
+func (l *Lab) renewed(ctx context.Context, cluster string) (scenario.World, error) {
+	if cluster == l.Engine.hub {
+		l.Engine.mu.Lock()
+		l.Engine.anew = true
+		l.Engine.mu.Unlock()
+	}
+	return l.switched(ctx, l.Engine.On())
+}
+
 // On returns the running engine.
 func (e *Engine) On() lab.EngineType {
 	e.mu.Lock()
@@ -41,12 +51,18 @@ func (e *Engine) On() lab.EngineType {
 	return e.on
 }
 
+func (e *Engine) renewing() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.anew
+}
+
 // become replaces the engine by the requested one: its objects on the hub are removed, applied objects stay.
 func (e *Engine) become(ctx context.Context) error {
 	e.mu.Lock()
-	to, apps := e.asked, maps.Clone(e.apps)
+	to, apps, anew := e.asked, maps.Clone(e.apps), e.anew
 	e.mu.Unlock()
-	if to == "" || to == e.on {
+	if to == "" || to == e.on && !anew {
 		return nil
 	}
 	var gone []object
@@ -69,7 +85,7 @@ func (e *Engine) become(ctx context.Context) error {
 		}
 	}
 	e.mu.Lock()
-	e.on, e.read, e.apps, e.taken, e.passes = to, nil, map[string]*app{}, nil, 0
+	e.on, e.read, e.apps, e.taken, e.passes, e.anew = to, nil, map[string]*app{}, nil, 0, false
 	e.mu.Unlock()
 	e.Restart()
 	return nil

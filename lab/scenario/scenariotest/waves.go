@@ -3,6 +3,7 @@ package scenariotest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -85,7 +86,8 @@ func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
 		list = append(list, taken{addon, e.read.sets[i], e.read.waves[i]})
 	}
 	slices.SortStableFunc(list, func(a, b taken) int { return cmp.Compare(a.wave, b.wave) })
-	there := map[string]taken{}
+	there, before := map[string]taken{}, e.faults
+	e.faults = map[string]error{}
 	for _, t := range list {
 		if waits && !e.healthyBefore(t.wave, there) {
 			was, known := e.taken[t.addon.Name]
@@ -106,7 +108,32 @@ func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
 		}
 	}
 	e.taken = there
-	return e.orphaned(ctx, there)
+	return errors.Join(e.reportFaults(ctx, before), e.orphaned(ctx, there))
+}
+
+// reportFaults publishes the ApplicationSets that fail, and removes the others. A real one publishes all.
+func (e *Engine) reportFaults(ctx context.Context, before map[string]error) error {
+	set := func(name, message string) []object {
+		condition := map[string]any{"type": "ErrorOccurred", "status": "True", "message": message}
+		return []object{manifest(e.hub, "argoproj.io/v1alpha1", "ApplicationSet", "argocd", name, nil, nil, map[string]any{"status": map[string]any{"conditions": []any{condition}}})}
+	}
+	for name := range before {
+		if e.faults[name] == nil {
+			if err := e.prune(ctx, e.hub, set(name, "")); err != nil {
+				return err
+			}
+		}
+	}
+	for name, err := range e.faults {
+		o := set(name, err.Error())
+		if differs, err := e.differ(ctx, e.hub, o); err != nil || !differs {
+			continue
+		}
+		if err := e.apply(ctx, e.hub, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // healthyBefore reports whether the Applications of all earlier waves are in sync and healthy.

@@ -132,9 +132,17 @@ func (w *workload) serves(namespace, service string) bool {
 }
 
 func (w *workload) list(kind schema.GroupVersionKind) []unstructured.Unstructured {
-	mapping, err := w.clusters.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return w.clusters.listed(w.client, kind)
+}
+
+func (c *Clusters) list(cluster string, kind schema.GroupVersionKind) []unstructured.Unstructured {
+	return c.listed(c.clients[cluster], kind)
+}
+
+func (c *Clusters) listed(client *fake.FakeDynamicClient, kind schema.GroupVersionKind) []unstructured.Unstructured {
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	must(err)
-	all, err := w.client.Tracker().List(mapping.Resource, kind, "")
+	all, err := client.Tracker().List(mapping.Resource, kind, "")
 	must(err)
 	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(all)
 	must(err)

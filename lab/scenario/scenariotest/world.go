@@ -38,7 +38,7 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := reused.read(forge.Log(scenario.Branch)[0].Tree(), on, func() (*reading, error) { return readEstate(files, "homelab", on) })
+	read, err := reused.read(forge.Log(scenario.Branch)[0].Tree(), on, func() (*reading, error) { return readEstate(files, "homelab", on, nil) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 		},
 		Forge: forge, Clusters: clusters, Engine: engine,
 	}
-	l.Switch = l.switched
+	l.Switch, l.Renew = l.switched, l.renewed
 	l.Found = l.Objects(t)
 	return l
 }
@@ -102,6 +102,7 @@ func (l *Lab) Objects(t *testing.T) map[string]string {
 			for _, o := range list.Items {
 				o.SetResourceVersion("")
 				o.SetUID("")
+				o.SetGeneration(0)
 				o.SetManagedFields(nil)
 				text, err := o.MarshalJSON()
 				if err != nil {

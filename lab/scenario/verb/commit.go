@@ -20,20 +20,30 @@ type commit struct {
 	Author  string                    `yaml:"author" doc:"default 'a developer'"`
 	Branch  string                    `yaml:"branch" doc:"default main, which engines follow; another is created from it"`
 	Files   map[string]string         `yaml:"files" doc:"path in the estate -> file in the scenario's folder"`
+	Copy    map[string]string         `yaml:"copy" doc:"path in the estate -> path of the file that it becomes a copy of"`
+	From    string                    `yaml:"from" doc:"branch that copy reads; default the one that is committed to"`
 	Remove  []string                  `yaml:"remove" doc:"paths in the estate"`
 	Restore []string                  `yaml:"restore" doc:"paths in the estate to restore after earlier steps"`
 	Set     map[string]map[string]any `yaml:"set" doc:"path in the estate -> path in that YAML file -> value; keeps comments and layout; applied after files"`
 
+	Checked  bool `yaml:"check" doc:"lab reads the estate with the commit first, and refuses it if that is invalid"`
 	Generate bool `yaml:"generate" doc:"also commit the files that lab generate writes for Flux"`
 }
 
 func (m *commit) Check(c *scenario.Checker) {
-	if len(m.Files)+len(m.Remove)+len(m.Restore)+len(m.Set) == 0 {
-		c.Fail("", "empty commit", "add files, set, remove or restore")
+	if len(m.Files)+len(m.Copy)+len(m.Remove)+len(m.Restore)+len(m.Set) == 0 {
+		c.Fail("", "empty commit", "add files, copy, set, remove or restore")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		c.InEstate("files."+name, name)
 		c.Local("files."+name, m.Files[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Copy)) {
+		c.InEstate("copy."+name, name)
+		c.InEstate("copy."+name, m.Copy[name])
+	}
+	if m.From != "" && len(m.Copy) == 0 {
+		c.Fail("from", "from without copy", "remove it")
 	}
 	for i, name := range m.Remove {
 		c.InEstate(fmt.Sprintf("remove[%d]", i), name)
@@ -47,8 +57,10 @@ func (m *commit) Check(c *scenario.Checker) {
 			c.FieldPath("set."+name+"."+at, at)
 		}
 	}
-	if m.Branch != "" && !branchName(m.Branch) {
-		c.Fail("branch", fmt.Sprintf("invalid branch name %q", m.Branch), "a-z, 0-9, - and /")
+	for key, name := range map[string]string{"branch": m.Branch, "from": m.From} {
+		if name != "" && !branchName(name) {
+			c.Fail(key, fmt.Sprintf("invalid branch name %q", name), "a-z, 0-9, - and /")
+		}
 	}
 }
 
@@ -74,6 +86,9 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 		}
 		change.Files[name] = &scenario.File{Content: data}
 	}
+	if err := m.copies(ctx, c, change.Files); err != nil {
+		return err
+	}
 	for _, name := range m.Remove {
 		change.Files[name] = nil
 	}
@@ -84,8 +99,8 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 		}
 		change.Files[name] = file
 	}
-	if len(m.Set) > 0 || m.Generate {
-		tree, err := m.tree(ctx, c)
+	if len(m.Set) > 0 || m.Generate || m.Checked {
+		tree, err := branchOf(ctx, c, change.Branch)
 		if err != nil {
 			return err
 		}
@@ -94,6 +109,11 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 		}
 		if m.Generate {
 			if err := generate(tree.FS, c, change.Files); err != nil {
+				return err
+			}
+		}
+		if m.Checked {
+			if err := checked(tree.FS, c, change.Files); err != nil {
 				return err
 			}
 		}
@@ -106,9 +126,27 @@ func (m *commit) Do(ctx context.Context, c *scenario.Call) error {
 	return nil
 }
 
-// tree returns the branch, or the one that a new branch starts from.
-func (m *commit) tree(ctx context.Context, c *scenario.Call) (scenario.Tree, error) {
-	branch := cmp.Or(m.Branch, scenario.Branch)
+// copies adds the copied files.
+func (m *commit) copies(ctx context.Context, c *scenario.Call, files map[string]*scenario.File) error {
+	if len(m.Copy) == 0 {
+		return nil
+	}
+	tree, err := branchOf(ctx, c, cmp.Or(m.From, m.Branch, scenario.Branch))
+	if err != nil {
+		return err
+	}
+	for name, from := range m.Copy {
+		data, err := fs.ReadFile(tree.FS, from)
+		if err != nil {
+			return fmt.Errorf("%s: not in the forge: %w", from, err)
+		}
+		files[name] = &scenario.File{Content: data}
+	}
+	return nil
+}
+
+// branchOf returns a branch, or the one that a new branch starts from.
+func branchOf(ctx context.Context, c *scenario.Call, branch string) (scenario.Tree, error) {
 	known, err := c.Branches.Branches(ctx)
 	if err != nil {
 		return scenario.Tree{}, err
