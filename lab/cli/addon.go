@@ -41,7 +41,7 @@ func (p *program) addonCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "ls", Usage: "list addons, the clusters that have them, and what their images take",
-				Description: "The size is that of the images that are on this machine; the time is what building the others from source takes here. Works without a running lab.\n\n" +
+				Description: "The size is that of the images; memory and seconds until it is ready are what was measured once, with the images at hand, and - was not. The last column is what\nbuilding missing images from source takes here. Works without a running lab.\n\n" +
 					examples("lab addon ls", "lab addon ls --engine flux", "lab addon ls -o json"),
 				Flags: []cli.Flag{nameFlag, estateFlag, outputFlag, engineFlag, versionFlag, imagesFlag},
 				Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
@@ -76,6 +76,10 @@ func (p *program) addons(ctx context.Context, ws *workspace.Workspace, from orig
 	if err != nil {
 		return err
 	}
+	figures, err := supply.Figures()
+	if err != nil {
+		return err
+	}
 	res := ui.AddonResult{Lab: ws.Name, Engine: string(est.Hub().Engine.Type)}
 	for _, a := range est.Addons {
 		entry := ui.AddonEntry{Name: a.Name}
@@ -102,8 +106,11 @@ func (p *program) addons(ctx context.Context, ws *workspace.Workspace, from orig
 			}
 			entry.Images = append(entry.Images, i.Ref)
 			entry.Bytes += i.Size
+			entry.Memory += int64(figures[i.Name].Memory) * 1e6
+			entry.Ready = max(entry.Ready, float64(figures[i.Name].Seconds))
 			if !i.Present {
 				entry.Missing = append(entry.Missing, i.Ref)
+				entry.MissingBytes += int64(figures[i.Name].Size) * 1e6
 				entry.Seconds += i.Seconds
 			}
 		}

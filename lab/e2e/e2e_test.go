@@ -58,6 +58,7 @@ func suites() []suite {
 		{name: "TestVersions", lab: newVersions, parts: []part{
 			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
 		}},
+		catalogueSuite(),
 	}
 }
 

@@ -159,10 +159,13 @@ func refuse(message, cure string) error {
 
 func oneOf(names []string) string { return "there are: " + strings.Join(names, ", ") }
 
+// addonNames returns the addons that a cluster has.
 func addonNames(est *lab.Estate) []string {
 	var names []string
 	for _, a := range est.Addons {
-		names = append(names, a.Name)
+		if slices.ContainsFunc(est.Clusters, func(c lab.Cluster) bool { return c.Has(a.Name) }) {
+			names = append(names, a.Name)
+		}
 	}
 	return names
 }

@@ -23,6 +23,10 @@ type AddonEntry struct {
 	Bytes   int64        `json:"bytes"`   // of those that are on this machine
 	Missing List[string] `json:"missing"` // images that are not
 	Seconds float64      `json:"seconds"` // that building these from source takes; 0 if they come from elsewhere
+	// What it took where it was measured; 0 if it was not.
+	MissingBytes int64   `json:"missing_bytes"` // of the missing images
+	Memory       int64   `json:"memory"`        // bytes, of its pods at rest
+	Ready        float64 `json:"ready"`         // seconds until it was healthy, with its images at hand
 }
 
 // Addons prints `lab addon ls`.
@@ -30,16 +34,23 @@ func (u *UI) Addons(res AddonResult) error {
 	if u.opts.JSON {
 		return u.JSON(res)
 	}
-	table := Table{Head: []string{"ADDON", "ON", "OFF", "IMAGES", "SIZE", "TO BUILD"}, Right: []int{3, 4, 5}}
+	seconds := func(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
+	table := Table{Head: []string{"ADDON", "ON", "IMAGES", "SIZE", "MEMORY", "READY", "TO BUILD"}, Right: []int{2, 3, 4, 5, 6}}
 	for _, a := range res.Addons {
-		row := []string{a.Name, cmp.Or(strings.Join(a.On, ","), "-"), cmp.Or(strings.Join(a.Off, ","), "-"), fmt.Sprint(len(a.Images)), "-", "-"}
-		if a.Bytes > 0 {
-			row[4] = Size(a.Bytes)
+		row := []string{a.Name, cmp.Or(strings.Join(a.On, ","), "-"), fmt.Sprint(len(a.Images)), "-", "-", "-", "-"}
+		if size := a.Bytes + a.MissingBytes; size > 0 {
+			row[3] = Size(size)
+		}
+		if a.Memory > 0 {
+			row[4] = Size(a.Memory)
+		}
+		if a.Ready > 0 {
+			row[5] = seconds(a.Ready)
 		}
 		if n := len(a.Missing); n > 0 {
-			row[5] = fmt.Sprint(n)
+			row[6] = fmt.Sprint(n)
 			if a.Seconds > 0 {
-				row[5] += ", " + Duration(time.Duration(a.Seconds*float64(time.Second)))
+				row[6] += ", " + seconds(a.Seconds)
 			}
 		}
 		table.Rows = append(table.Rows, row)

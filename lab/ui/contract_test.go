@@ -242,6 +242,7 @@ func contract() map[string]any {
 		"fill": FillResult{[]FilledValue{{"replicas", "addons/seeds/flux/seeds.yaml", 8}}, openValues()},
 		"addons": AddonResult{"homelab", "argocd", []AddonEntry{{
 			Name: "podinfo", On: []string{"dev"}, Off: []string{"hub"}, Images: []string{"ghcr.io/stefanprodan/podinfo:6.9.2"}, Missing: []string{"ghcr.io/stefanprodan/podinfo:6.9.2"}, Seconds: 12.5,
+			MissingBytes: 12e6, Memory: 21e6, Ready: 9,
 		}}},
 		"scenario-import": ScenarioImport{"quota", []string{"scenarios/quota/scenario.yaml"}, []RenderProblem{{"chainsaw-test.yaml", 12, "podLogs is left out: lab reports what it last saw", ""}}},
 		"addon-switch":    AddonSwitch{true, []SwitchedAddon{{"podinfo", "dev", "clusters/dev/cluster.yaml", 8}}, nil, nil},

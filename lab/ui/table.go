@@ -108,19 +108,19 @@ func trimLines(s string) string {
 // matrix formats clusters × addons. addons orders the columns; others follow by name.
 func matrix(clusters []StatusCluster, apps []lab.Application, addons []string, kubernetes bool, columns int, p paint) string {
 	cells := map[[2]string][]lab.Application{}
-	var more []string
+	var more, on []string
 	for _, a := range apps {
 		if a.Leads {
 			continue
 		}
 		key := [2]string{a.Cluster, a.Addon}
 		cells[key] = append(cells[key], a)
-		if !slices.Contains(addons, a.Addon) && !slices.Contains(more, a.Addon) {
+		if on = append(on, a.Addon); !slices.Contains(addons, a.Addon) && !slices.Contains(more, a.Addon) {
 			more = append(more, a.Addon)
 		}
 	}
 	slices.Sort(more)
-	addons = append(slices.Clone(addons), more...)
+	addons = slices.DeleteFunc(append(slices.Clone(addons), more...), func(addon string) bool { return !slices.Contains(on, addon) }) // those that are off everywhere
 	head := []string{"CLUSTER", "ENVIRONMENT"}
 	if kubernetes {
 		head = append(head, "KUBERNETES")

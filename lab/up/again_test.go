@@ -199,6 +199,7 @@ func TestImagesLoaded(t *testing.T) {
 		a.Versions = maps.Clone(a.Versions)
 		a.Versions["qa"] = "7.0.0"
 	}
+	s.estate.Addons = append(s.estate.Addons, lab.Addon{Name: "off", Chart: "off", Versions: map[string]string{"dev": "1.0.0"}}) // in no cluster
 	p := &process{stage: s}
 	l := p.lab()
 	l.Supply = versioned{supply{}}
@@ -215,7 +216,7 @@ func TestImagesLoaded(t *testing.T) {
 			t.Errorf("%s contains %q, want %q", name, got, want)
 		}
 	}
-	if !slices.Contains(out.Result.Changes, "estate: podinfo 7.0.0") {
+	if !slices.Contains(out.Result.Changes, "estate: podinfo 7.0.0") || slices.Contains(out.Result.Changes, "estate: off 1.0.0") {
 		t.Errorf("changed %q", out.Result.Changes)
 	}
 	for _, image := range []string{"node", "gitea"} {

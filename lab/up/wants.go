@@ -258,8 +258,11 @@ func (l *Lab) addonCharts() []need {
 			list = append(list, n)
 		}
 	}
-	for _, a := range l.Estate.Addons { // including those of environments without a cluster
-		for _, v := range slices.Sorted(maps.Values(a.Versions)) {
+	for _, a := range l.Estate.Addons {
+		if !slices.ContainsFunc(l.Estate.Applications, func(g lab.Generated) bool { return g.Addon == a.Name }) {
+			continue // off in all clusters
+		}
+		for _, v := range slices.Sorted(maps.Values(a.Versions)) { // including those of environments without a cluster
 			add(a.Chart, v)
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
 	helmchart "helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"homelab/lab"
 	"homelab/lab/supply/gosum"
@@ -63,6 +63,8 @@ const (
 	KindFolder Kind = "folder"  // the module contains the chart
 	KindArgoCD Kind = "argo-cd" // the chart is built from install.yaml
 	KindFlux   Kind = "flux2"   // the chart is built from the manifests of several modules
+
+	KindManifests Kind = "manifests" // the chart is built from a file of manifests
 )
 
 // Recipe describes the source of a chart.
@@ -74,6 +76,18 @@ type Recipe struct {
 	Path    string `yaml:"path"`   // folder within the module
 
 	Parts []string `yaml:"parts"` // further modules, module@version
+
+	// Only of KindFolder.
+	Add     []Addition `yaml:"add"`     // what upstream's release adds to the folder
+	Without []string   `yaml:"without"` // dependencies that no module has
+}
+
+// Addition is a file or folder that upstream's release adds to a chart.
+type Addition struct {
+	Part string `yaml:"part"` // one of Parts, without its version; the recipe's module if empty
+	From string `yaml:"from"` // within that module
+	To   string `yaml:"to"`   // within the chart; a file with all manifests of From if that is a folder and To is none
+	When string `yaml:"when"` // value that includes a template
 }
 
 // Sources are the folders of a recipe's modules, by module@version.
@@ -120,10 +134,16 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 		switch {
 		case r.Name == "" || r.Version == "" || r.Path == "" || !strings.Contains(r.Module, "@"):
 			return nil, fmt.Errorf("chart recipes: %s: name, version, module@version and path are required", id)
-		case r.Kind != KindFolder && r.Kind != KindArgoCD && r.Kind != KindFlux:
+		case !slices.Contains([]Kind{KindFolder, KindArgoCD, KindFlux, KindManifests}, r.Kind):
 			return nil, fmt.Errorf("chart recipes: %s: unknown kind %q", id, r.Kind)
 		case !filepath.IsLocal(r.Path):
 			return nil, fmt.Errorf("chart recipes: %s: path %q leaves the module", id, r.Path)
+		case r.Kind != KindFolder && len(r.Add)+len(r.Without) > 0:
+			return nil, fmt.Errorf("chart recipes: %s: add and without are of kind %q", id, KindFolder)
+		case slices.ContainsFunc(r.Add, func(a Addition) bool { return !filepath.IsLocal(a.From) || !filepath.IsLocal(a.To) }):
+			return nil, fmt.Errorf("chart recipes: %s: add needs from and to, within the module and the chart", id)
+		case slices.ContainsFunc(r.Add, func(a Addition) bool { return r.module(a) == "" }):
+			return nil, fmt.Errorf("chart recipes: %s: add has a part that parts lacks", id)
 		case seen[id]:
 			return nil, fmt.Errorf("chart recipes: duplicate %s", id)
 		}
@@ -166,11 +186,13 @@ func Build(ctx context.Context, r Recipe, src Sources, outDir string) (lab.Chart
 	var err error
 	switch r.Kind {
 	case KindFolder:
-		c, err = loader.LoadDir(dir)
+		c, err = folder(r, src, dir)
 	case KindArgoCD:
 		c, err = argoCD(r, dir)
 	case KindFlux:
 		c, err = flux(r, src)
+	case KindManifests:
+		c, err = manifests(r, dir)
 	default:
 		err = fmt.Errorf("unknown kind %q", r.Kind)
 	}

@@ -19,6 +19,12 @@ func TestRecipesStrict(t *testing.T) {
 		"charts: [{name: a, version: 1.0.0}]":                           "are required",
 		strings.Replace("charts: ["+good+"]", "folder", "oci", 1):       `unknown kind "oci"`,
 		strings.Replace("charts: ["+good+"]", "charts/a", "../../a", 1): "leaves the module",
+
+		"charts: [" + strings.TrimSuffix(good, "}") + ", parts: [p@v2], add: [{part: p, from: crds, to: templates/crds.yaml}], without: [b]}]": "",
+		"charts: [" + strings.TrimSuffix(good, "}") + ", add: [{part: p, from: crds, to: templates/crds.yaml}]}]":                              "part that parts lacks",
+		"charts: [" + strings.TrimSuffix(good, "}") + ", add: [{from: ../crds, to: templates/crds.yaml}]}]":                                    "within the module",
+		"charts: [" + strings.TrimSuffix(good, "}") + ", add: [{from: crds}]}]":                                                                "from and to",
+		strings.Replace("charts: ["+strings.TrimSuffix(good, "}")+", without: [b]}]", "folder", "manifests", 1):                                `are of kind "folder"`,
 	} {
 		_, err := parseRecipes([]byte(text))
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
@@ -54,6 +60,9 @@ func TestBuildRefuses(t *testing.T) {
 		}
 		return dir
 	}
+	without := Recipe{Name: "podinfo", Version: "6.9.2", Kind: KindFolder, Module: "m@v1", Path: ".", Without: []string{"redis"}}
+	plain := Recipe{Name: "podinfo", Version: "6.9.2", Kind: KindManifests, Module: "m@v1", Path: "install.yaml"}
+	const deployment = "kind: Deployment\nmetadata: {name: a}\nspec: {replicas: 1, template: {spec: {containers: [{name: a, image: example.com/a/b:latest}]}}}\n"
 	folder := Recipe{Name: "podinfo", Version: "6.9.2", Kind: KindFolder, Module: "m@v1", Path: "."}
 	argo := Recipe{Name: "argo-cd", Version: "1.0.0", Kind: KindArgoCD, Module: "m@v1", Path: "."}
 	for _, tc := range []struct {
@@ -63,6 +72,10 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		{"another version", chartWith("apiVersion: v2\nname: podinfo\nversion: 6.9.3\n"), folder, "m@v1 contains podinfo 6.9.3"},
 		{"no chart", t.TempDir(), folder, "Chart.yaml"},
+		{"without what it has not", chartWith("apiVersion: v2\nname: podinfo\nversion: 6.9.2\n"), without, "does not have the dependencies redis"},
+		{"two Deployments", install(deployment + "---\n" + deployment), plain, "a is the second Deployment"},
+		{"no Deployment", install("kind: Secret\nmetadata: {name: a}\n"), plain, "no Deployment in install.yaml"},
+		{"a container without an image", install(strings.Replace(deployment, "image: example.com/a/b:latest", "command: [a]", 1)), plain, "not one container"},
 		{"no manifests", t.TempDir(), argo, "install.yaml"},
 		{"an empty install.yaml", install("# nothing\n"), argo, "holds no manifest"},
 		{"broken YAML", install("kind: [\n"), argo, "install.yaml: yaml"},

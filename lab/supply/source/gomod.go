@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,7 +80,12 @@ func goMod(c *Component, upstream []byte, versions map[string]string, excluded [
 			return nil, err
 		}
 	}
-	if err := f.AddRequire(c.Module, c.Version); err != nil {
+	if c.Path != "" {
+		if err := f.AddReplace(c.Path, "", c.Module, c.Version); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.AddRequire(cmp.Or(c.Path, c.Module), c.Version); err != nil {
 		return nil, err
 	}
 	f.Cleanup()

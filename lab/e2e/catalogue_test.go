@@ -1,0 +1,456 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"homelab/lab"
+	"homelab/lab/engine/enginetest"
+	"homelab/lab/ui"
+)
+
+// An entry of the catalogue, and the proof that it does its job.
+type entry struct {
+	name   string
+	values string                                // of cluster dev alone
+	smoke  func(t *testing.T, l *testLab) string // in cluster dev; returns what it did
+	stays  map[lab.EngineType]string             // expression for what disabling it leaves by design, as "Kind namespace/name", besides namespaces; "" is of both engines
+}
+
+// catalogue is what the default estate has switched off. docs/catalogue.md says why something stays.
+var catalogue = []entry{
+	{name: "sealed-secrets", smoke: unsealed, stays: map[lab.EngineType]string{
+		"":               `^Secret kube-system/sealed-secrets-key`,
+		lab.EngineArgoCD: `^CustomResourceDefinition /sealedsecrets\.bitnami\.com$`,
+		lab.EngineFlux:   `^CustomResourceDefinition /sealedsecrets\.bitnami\.com$`,
+	}},
+	{name: "gatekeeper", smoke: admitted, stays: map[lab.EngineType]string{
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.gatekeeper\.sh$`,
+		lab.EngineFlux:   `^CustomResourceDefinition /.*\.gatekeeper\.sh$`,
+	}},
+	{name: "cert-manager", smoke: issued, stays: map[lab.EngineType]string{
+		"":               `^(Lease|Secret) cert-manager/cert-manager-`,
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.cert-manager\.io$`,
+	}},
+	{name: "external-secrets", smoke: brought, stays: map[lab.EngineType]string{
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.external-secrets\.io$`,
+	}},
+	{name: "kyverno", smoke: mutated, stays: map[lab.EngineType]string{
+		"":               `^(Lease|Secret) kyverno/kyverno`,
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.(kyverno|wgpolicyk8s)\.io$`,
+	}},
+	{name: "argo-rollouts", smoke: rolledOut, stays: map[lab.EngineType]string{
+		"":               `^Lease argo-rollouts/argo-rollouts-controller-lock$`,
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.argoproj\.io$`,
+	}},
+	{name: "prometheus", smoke: fired, values: `rules:
+  smoke:
+    - {alert: Scraped, expr: 'up{job="prometheus"} == 1', labels: {severity: info}}
+`},
+}
+
+// enabled switches an addon on in cluster dev, checks that it does its job, and returns what `lab up` took, and what the check did.
+func (l *testLab) enabled(t *testing.T, e entry) (took time.Duration, did string) {
+	t.Helper()
+	if e.values != "" {
+		l.write("clusters/dev/addons/"+e.name+"/values.yaml", e.values)
+	}
+	l.must("addon", "enable", e.name, "--cluster", "dev")
+	out := l.must("up")
+	i := slices.IndexFunc(decode[ui.Status](l, "status").Applications, func(a lab.Application) bool {
+		return strings.Contains(a.Name, e.name) && a.Sync == "Synced" && a.Health == "Healthy"
+	})
+	if i < 0 {
+		t.Errorf("%s is not synced and healthy:\n%s", e.name, l.must("status").stdout)
+	}
+	return out.took, e.smoke(t, l)
+}
+
+// disabled switches addons off in cluster dev and checks that nothing is there that was not there before them.
+func (l *testLab) disabled(t *testing.T, before []string, entries ...entry) {
+	t.Helper()
+	args, stays := []string{"addon", "disable"}, []string{`^(Namespace /|ConfigMap [^/]+/kube-root-ca\.crt$|ServiceAccount [^/]+/default$)`}
+	for _, e := range entries {
+		args = append(args, e.name)
+		for engine, expression := range e.stays {
+			if engine == "" || engine == l.engine() {
+				stays = append(stays, expression)
+			}
+		}
+		l.remove("clusters/dev/addons/" + e.name + "/values.yaml")
+	}
+	l.must(append(args, "--cluster", "dev")...)
+	l.must("up", "--lose-data") // definitions go, and what is of their kinds with them
+	byDesign := regexp.MustCompile(strings.Join(stays, "|"))
+	eventually(t, 2*time.Minute, func() error {
+		left := slices.DeleteFunc(l.inventory(t), func(o string) bool { return slices.Contains(before, o) || byDesign.MatchString(o) })
+		if len(left) > 0 {
+			return fmt.Errorf("left in dev:\n%s", strings.Join(left, "\n"))
+		}
+		return nil
+	})
+}
+
+// inventory lists the objects of cluster dev as "Kind namespace/name", without those that come and go by themselves.
+func (l *testLab) inventory(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	for _, o := range enginetest.Objects(t, map[string]*rest.Config{"dev": l.rest("dev")}) {
+		if !slices.Contains([]string{"PodMetrics", "NodeMetrics", "ControllerRevision", "EndpointSlice"}, o.GetKind()) {
+			list = append(list, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// kubectl runs kubectl in dev's node, with manifests as its input.
+func (l *testLab) kubectl(manifests string, args ...string) (string, error) {
+	cmd := exec.CommandContext(l.t.Context(), "docker", append([]string{"exec", "-i", l.node("dev"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifests), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// applied applies manifests to dev, as soon as it has their kinds and webhooks answer, and deletes them after the test.
+func (l *testLab) appliedTo(t *testing.T, manifests string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error { _, err := l.kubectl(manifests, "apply", "-f", "-"); return err })
+	t.Cleanup(func() {
+		_, _ = l.kubectl(manifests, "delete", "--ignore-not-found", "--wait=true", "--timeout=60s", "-f", "-")
+	})
+}
+
+// hasOutput waits until kubectl prints something that is wanted.
+func (l *testLab) hasOutput(t *testing.T, want string, args ...string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		got, err := l.kubectl("", args...)
+		if err == nil && strings.TrimSpace(got) != want {
+			err = fmt.Errorf("kubectl %s: %q, want %q", strings.Join(args, " "), got, want)
+		}
+		return err
+	})
+}
+
+// refusedBy checks that dev does not admit manifests, with a message, as soon as the policy counts.
+func (l *testLab) refusedBy(t *testing.T, message, manifests string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		_, err := l.kubectl(manifests, "apply", "--dry-run=server", "-f", "-")
+		switch {
+		case err == nil:
+			return errors.New("admitted")
+		case !strings.Contains(err.Error(), message):
+			return err
+		}
+		return nil
+	})
+}
+
+const smokeNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: smoke}\n---\n"
+
+// reader is a pod that shows what a Secret's key has as variable SMOKE in its environment, which podinfo serves.
+const reader = `---
+apiVersion: v1
+kind: Pod
+metadata: {name: reader, namespace: smoke, labels: {app: reader}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: podinfo
+      image: ghcr.io/stefanprodan/podinfo:6.9.2
+      env: [{name: SMOKE, valueFrom: {secretKeyRef: {name: smoke, key: word}}}]
+`
+
+// reads waits until the reader has a value.
+func (l *testLab) reads(t *testing.T, value string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		data, err := l.kube("dev").CoreV1().Pods("smoke").ProxyGet("http", "reader", "9898", "env", nil).DoRaw(t.Context())
+		if err == nil && !bytes.Contains(data, []byte(`"SMOKE=`+value+`"`)) {
+			err = fmt.Errorf("the pod has %s", data)
+		}
+		return err
+	})
+}
+
+// unsealed seals a value with the controller's certificate, as kubeseal does, and has a pod read it.
+func unsealed(t *testing.T, l *testLab) string {
+	var cert []byte
+	eventually(t, time.Minute, func() (err error) {
+		cert, err = l.kube("dev").CoreV1().Services("kube-system").ProxyGet("http", "sealed-secrets-controller", "http", "v1/cert.pem", nil).DoRaw(t.Context())
+		return err
+	})
+	l.appliedTo(t, smokeNamespace+`apiVersion: bitnami.com/v1alpha1
+kind: SealedSecret
+metadata: {name: smoke, namespace: smoke}
+spec:
+  encryptedData: {word: `+sealed(t, cert, "smoke/smoke", "unsealed")+"}\n"+reader)
+	l.reads(t, "unsealed")
+	return "a pod read the Secret of a SealedSecret"
+}
+
+// sealed encrypts a value for one Secret: a session key for the certificate's holder, and the value with that.
+func sealed(t *testing.T, certificate []byte, scope, value string) string {
+	t.Helper()
+	block, _ := pem.Decode(certificate)
+	if block == nil {
+		t.Fatalf("no certificate: %s", certificate)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := make([]byte, 32)
+	if _, err := rand.Read(session); err != nil {
+		t.Fatal(err)
+	}
+	key, err := rsa.EncryptOAEP(sha256.New(), rand.Reader, cert.PublicKey.(*rsa.PublicKey), session, []byte(scope))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := aes.NewCipher(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := append(binary.BigEndian.AppendUint16(nil, uint16(len(key))), key...)
+	return base64.StdEncoding.EncodeToString(gcm.Seal(out, make([]byte, gcm.NonceSize()), []byte(value), nil)) // the session key is used once
+}
+
+// admitted has Gatekeeper refuse an object that violates a constraint, and admit one that does not.
+func admitted(t *testing.T, l *testLab) string {
+	l.appliedTo(t, `apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: smokeowner}
+spec:
+  crd: {spec: {names: {kind: SmokeOwner}}}
+  targets:
+    - target: admission.k8s.gatekeeper.sh
+      rego: |
+        package smokeowner
+        violation[{"msg": msg}] {
+          not input.review.object.metadata.labels.owner
+          msg := "an owner is required"
+        }
+`)
+	l.appliedTo(t, smokeNamespace+`apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: SmokeOwner
+metadata: {name: smoke}
+spec: {match: {kinds: [{apiGroups: [""], kinds: [ConfigMap]}], namespaces: [smoke]}}
+`)
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: smoke, namespace: smoke"
+	l.refusedBy(t, "an owner is required", object+"}\n")
+	l.appliedTo(t, object+", labels: {owner: smoke}}\n")
+	return "a ConfigMap without an owner was refused, one with an owner admitted"
+}
+
+// issued has cert-manager issue a certificate from a CA of its own.
+func issued(t *testing.T, l *testLab) string {
+	l.appliedTo(t, smokeNamespace+`apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: root, namespace: smoke}
+spec: {selfSigned: {}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: ca, namespace: smoke}
+spec: {isCA: true, commonName: smoke, secretName: ca, privateKey: {algorithm: ECDSA, size: 256}, issuerRef: {name: root}}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: ca, namespace: smoke}
+spec: {ca: {secretName: ca}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: smoke, namespace: smoke}
+spec: {secretName: tls, dnsNames: [smoke.example.com], privateKey: {algorithm: ECDSA, size: 256}, issuerRef: {name: ca}}
+`)
+	eventually(t, time.Minute, func() error {
+		s, err := l.kube("dev").CoreV1().Secrets("smoke").Get(t.Context(), "tls", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		block, _ := pem.Decode(s.Data["tls.crt"])
+		if block == nil {
+			return errors.New("no certificate yet")
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(s.Data["ca.crt"])
+		_, err = cert.Verify(x509.VerifyOptions{DNSName: "smoke.example.com", Roots: roots})
+		return err
+	})
+	return "a certificate from a CA issuer verifies for its name"
+}
+
+// brought has External Secrets bring a value from a store, and its rotation.
+func brought(t *testing.T, l *testLab) string {
+	source := func(value string) string {
+		return "apiVersion: v1\nkind: Secret\nmetadata: {name: source, namespace: smoke}\nstringData: {word: " + value + "}\n"
+	}
+	l.appliedTo(t, smokeNamespace+source("first")+`---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: store, namespace: smoke}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: store, namespace: smoke}
+rules:
+  - {apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}
+  - {apiGroups: [authorization.k8s.io], resources: [selfsubjectrulesreviews], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: store, namespace: smoke}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: store}
+subjects: [{kind: ServiceAccount, name: store, namespace: smoke}]
+---
+apiVersion: external-secrets.io/v1
+kind: SecretStore
+metadata: {name: store, namespace: smoke}
+spec:
+  provider:
+    kubernetes:
+      remoteNamespace: smoke
+      server: {caProvider: {type: ConfigMap, name: kube-root-ca.crt, key: ca.crt}}
+      auth: {serviceAccount: {name: store}}
+---
+apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: {name: smoke, namespace: smoke}
+spec:
+  refreshInterval: 1s
+  secretStoreRef: {kind: SecretStore, name: store}
+  target: {name: smoke}
+  data: [{secretKey: word, remoteRef: {key: source, property: word}}]
+`+reader)
+	l.reads(t, "first")
+	l.appliedTo(t, source("rotated"))
+	l.hasOutput(t, base64.StdEncoding.EncodeToString([]byte("rotated")), "get", "secret", "smoke", "-n", "smoke", "-o", "jsonpath={.data.word}")
+	return "a pod read a value from a store, whose rotation arrived"
+}
+
+// mutated has Kyverno refuse an object, and add a label to another.
+func mutated(t *testing.T, l *testLab) string {
+	l.appliedTo(t, smokeNamespace+`apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: smoke}
+spec:
+  validationActions: [Deny]
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: smoke}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  validations:
+    - {expression: "has(object.metadata.labels) && 'owner' in object.metadata.labels", message: an owner is required}
+---
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: smoke}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: smoke}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  mutations:
+    - patchType: ApplyConfiguration
+      applyConfiguration:
+        expression: 'Object{metadata: Object.metadata{labels: Object.metadata.labels{added: "kyverno"}}}'
+`)
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: smoke, namespace: smoke"
+	l.refusedBy(t, "an owner is required", object+"}\n")
+	eventually(t, time.Minute, func() error { // until the other policy counts, too
+		out, err := l.kubectl(object+", labels: {owner: smoke}}\n", "apply", "--dry-run=server", "-f", "-", "-o", "jsonpath={.metadata.labels.added}")
+		if err == nil && out != "kyverno" {
+			err = fmt.Errorf("label added is %q", out)
+		}
+		return err
+	})
+	return "a ConfigMap without an owner was refused, one with an owner got a label"
+}
+
+// rolledOut has a Rollout go to a new version in steps, and back from one that does not start.
+func rolledOut(t *testing.T, l *testLab) string {
+	rollout := func(message, image string) string {
+		return `apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: smoke, namespace: smoke}
+spec:
+  replicas: 2
+  progressDeadlineSeconds: 15
+  progressDeadlineAbort: true
+  selector: {matchLabels: {app: smoke}}
+  strategy: {canary: {steps: [{setWeight: 50}, {pause: {duration: 2s}}]}}
+  template:
+    metadata: {labels: {app: smoke}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+        - {name: podinfo, image: "` + image + `", env: [{name: PODINFO_UI_MESSAGE, value: ` + message + `}]}
+`
+	}
+	const image = "ghcr.io/stefanprodan/podinfo:6.9.2"
+	state := func(jsonpath string) []string {
+		return []string{"get", "rollouts.argoproj.io", "smoke", "-n", "smoke", "-o", "jsonpath=" + jsonpath}
+	}
+	l.appliedTo(t, smokeNamespace+rollout("first", image))
+	l.hasOutput(t, "Healthy", state("{.status.phase}")...)
+	first, err := l.kubectl("", state("{.status.stableRS}")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.appliedTo(t, rollout("second", image))
+	l.hasOutput(t, "2 Paused", state("{.status.observedGeneration} {.status.phase}")...)
+	l.hasOutput(t, "2 Healthy", state("{.status.observedGeneration} {.status.phase}")...)
+	second, err := l.kubectl("", state("{.status.stableRS}")...)
+	if err != nil || second == first {
+		t.Errorf("stable are the pods of %s as before, %v", second, err)
+	}
+	l.appliedTo(t, rollout("third", "ghcr.io/stefanprodan/podinfo:none"))
+	l.hasOutput(t, "3 Degraded true "+second, state("{.status.observedGeneration} {.status.phase} {.status.abort} {.status.stableRS}")...)
+	return "a Rollout paused at half and went on; one whose image is missing went back"
+}
+
+// fired has a rule of the cluster's values fire, and its alert arrive at the Alertmanager.
+func fired(t *testing.T, l *testLab) string {
+	eventually(t, time.Minute, func() error {
+		data, err := l.kube("dev").CoreV1().Services("prometheus").ProxyGet("http", "alertmanager", "http", "api/v2/alerts", nil).DoRaw(t.Context())
+		if err == nil && !bytes.Contains(data, []byte(`"alertname":"Scraped"`)) {
+			err = fmt.Errorf("alerts %s", data)
+		}
+		return err
+	})
+	return "a rule on a scraped series fired, and the alert arrived"
+}

@@ -1,0 +1,38 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	"homelab/lab"
+)
+
+// TestCatalogue enables addons of the catalogue on a running lab, checks that they do their job, and disables them.
+func TestCatalogue(t *testing.T) { play(t) }
+
+func catalogueSuite() suite {
+	return suite{name: "TestCatalogue", lab: shared("e2e-catalogue", "hub", "dev"), parts: []part{
+		{"up", func(_ *testing.T, l *testLab) { l.must("up", "--fix") }},
+		{"two addons enabled and disabled", inTheCatalogue},
+		{"two addons enabled and disabled on Flux", func(t *testing.T, l *testLab) {
+			if l.engine() != lab.EngineFlux {
+				l.runs(string(lab.EngineFlux))
+				l.must("up", "--switch-engine")
+			}
+			inTheCatalogue(t, l)
+		}},
+		{"down leaves no remains", finalDown},
+	}}
+}
+
+// inTheCatalogue enables two addons, one after another, and disables both. Nothing may be left.
+func inTheCatalogue(t *testing.T, l *testLab) {
+	before := l.inventory(t)
+	entries := catalogue[:2]
+	for _, e := range entries {
+		took, did := l.enabled(t, e)
+		t.Logf("%s: %.0fs, %s", e.name, took.Seconds(), did)
+	}
+	l.disabled(t, before, entries...)
+}

@@ -1,0 +1,79 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"homelab/lab/supply/source"
+)
+
+// With the default estate's values, the catalogue's charts run images of lab's recipes alone, and ask for a processor and memory that a laptop has five times.
+func TestCatalogueImages(t *testing.T) {
+	recipes, err := source.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts"} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Find(name, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, err := os.ReadFile(filepath.Join("..", "..", "..", "environments", "default", "addons", name, "values.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := build(t, r, cached(t, r))
+			if len(c.Metadata.Dependencies) > 0 && len(c.Dependencies()) < len(c.Metadata.Dependencies) {
+				t.Errorf("dependencies are missing: Helm refuses the chart")
+			}
+			workloads := 0
+			for id, o := range render(t, c, string(values)) {
+				if annotations, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any); strings.HasPrefix(text(annotations["helm.sh/hook"]), "test") {
+					continue
+				}
+				for _, c := range containers(o) {
+					if ref := text(c["image"]); recipes.ByRef(ref) == "" {
+						t.Errorf("%s runs %s, of which there is no recipe", id, ref)
+					}
+					if !strings.HasPrefix(id, "Deployment/") {
+						continue
+					}
+					workloads++
+					requests, _ := c["resources"].(map[string]any)["requests"].(map[string]any)
+					if !small.MatchString(text(requests["cpu"]) + " " + text(requests["memory"])) {
+						t.Errorf("%s requests %v", id, requests)
+					}
+				}
+			}
+			if workloads == 0 {
+				t.Error("no Deployment")
+			}
+		})
+	}
+}
+
+var small = regexp.MustCompile(`^(5|10)m [0-9]{2}Mi$`)
+
+func text(v any) string { s, _ := v.(string); return s }
+
+// containers returns the containers in an object, wherever they are.
+func containers(v any) (list []map[string]any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if image, ok := v["image"].(string); ok && v["name"] != nil && image != "" {
+			list = append(list, v)
+		}
+		for _, x := range v {
+			list = append(list, containers(x)...)
+		}
+	case []any:
+		for _, x := range v {
+			list = append(list, containers(x)...)
+		}
+	}
+	return list
+}
