@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -242,7 +241,7 @@ func sealed(t *testing.T, certificate []byte, scope, value string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := append(binary.BigEndian.AppendUint16(nil, uint16(len(key))), key...)
+	out := append([]byte{byte(len(key) >> 8), byte(len(key))}, key...)
 	return base64.StdEncoding.EncodeToString(gcm.Seal(out, make([]byte, gcm.NonceSize()), []byte(value), nil)) // the session key is used once
 }
 
