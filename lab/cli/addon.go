@@ -67,8 +67,8 @@ func (p *program) addons(ctx context.Context, ws *workspace.Workspace, from orig
 	if err != nil {
 		return err
 	}
-	// What an addon needs is known of one that is on. For Flux, nothing leads to what is off.
-	all, _, _, err := ws.Having(withEdits{est.FS, files}, mountsOf(est)).Inspect(append(supplied(ctx, s), estate.Ungenerated())...)
+	// What an addon needs is known of one that is on. With Flux, nothing leads to what is off, but an ApplicationSet does.
+	all, _, _, err := ws.Having(withEdits{est.FS, files}, mountsOf(est)).Inspect(append(supplied(ctx, s), estate.Ungenerated(), estate.WithEngine(lab.EngineArgoCD))...)
 	if err != nil {
 		return err
 	}
