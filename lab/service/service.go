@@ -31,6 +31,9 @@ type Spec struct {
 	Volume    string            // mount point of a volume that outlives the container; empty for none
 	Ports     []Port            // published on 127.0.0.1
 	Networks  []string          // besides the lab's, which must exist
+	Alone     bool              // not in the lab's network: in Networks only, or in none
+	Mounts    map[string]string // volumes of other parts, read-only -> mount point
+	Tmpfs     map[string]string // mount point of a file system in memory -> its options
 	Aliases   []string          // host names in all networks, besides Name
 	Caps      []string          // capabilities that it keeps, "NET_BIND_SERVICE"
 	Memory    int64             // bytes; 0 for no limit
@@ -224,7 +227,18 @@ func (s *Service) apart(c docker.Container) []string {
 }
 
 func (s *Service) networks() []string {
+	if s.spec.Alone {
+		return s.spec.Networks
+	}
 	return append([]string{lab.NetworkName(s.lab)}, s.spec.Networks...)
+}
+
+// first returns the network that the container is created in.
+func (s *Service) first() string {
+	if list := s.networks(); len(list) > 0 {
+		return list[0]
+	}
+	return "none"
 }
 
 func (s *Service) aliases() []string { return append([]string{s.spec.Name}, s.spec.Aliases...) }
@@ -301,9 +315,14 @@ func (s *Service) removeContainer(ctx context.Context) error {
 // createArgs returns the arguments of docker create. host are the ports on this machine, in the order of the specification.
 func (s *Service) createArgs(ref, inputs string, host []int) []string {
 	name := s.Container()
-	args := []string{"create", "--name", name, "--hostname", name, "--network", lab.NetworkName(s.lab)}
-	for _, a := range s.aliases() {
-		args = append(args, "--network-alias", a)
+	args := []string{"create", "--name", name, "--hostname", name, "--network", s.first()}
+	if len(s.networks()) > 0 {
+		for _, a := range s.aliases() {
+			args = append(args, "--network-alias", a)
+		}
+	}
+	if s.spec.Alone && len(s.networks()) > 0 { // the engine's resolver would ask this machine's servers for other names
+		args = append(args, "--dns", "127.0.0.1")
 	}
 	args = append(args, docker.Labels(map[string]string{lab.LabelName: s.lab, lab.LabelPart: s.spec.Name, lab.LabelInputs: inputs})...)
 	args = append(args, "--restart", "unless-stopped", "--security-opt", "no-new-privileges", "--cap-drop", "ALL") // survives reboots
@@ -316,6 +335,12 @@ func (s *Service) createArgs(ref, inputs string, host []int) []string {
 	if s.spec.Volume != "" {
 		args = append(args, "--volume", name+":"+s.spec.Volume)
 	}
+	for _, volume := range slices.Sorted(maps.Keys(s.spec.Mounts)) {
+		args = append(args, "--volume", volume+":"+s.spec.Mounts[volume]+":ro")
+	}
+	for _, at := range slices.Sorted(maps.Keys(s.spec.Tmpfs)) {
+		args = append(args, "--tmpfs", at+":"+s.spec.Tmpfs[at])
+	}
 	if s.spec.User != "" {
 		args = append(args, "--user", s.spec.User)
 	}
@@ -323,7 +348,11 @@ func (s *Service) createArgs(ref, inputs string, host []int) []string {
 		args = append(args, "--env", k+"="+s.spec.Env[k])
 	}
 	if s.spec.Memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(s.spec.Memory, 10))
+		most := strconv.FormatInt(s.spec.Memory, 10)
+		args = append(args, "--memory", most)
+		if s.spec.Alone {
+			args = append(args, "--memory-swap", most)
+		}
 	}
 	if s.spec.Processes > 0 {
 		args = append(args, "--pids-limit", strconv.Itoa(s.spec.Processes))

@@ -71,7 +71,7 @@ func (s *Service) start(ctx context.Context, image lab.Image, inputs string, p l
 
 // bring makes the container run, with its files, in its networks.
 func (s *Service) bring(ctx context.Context, image lab.Image, inputs string, st State, c docker.Container, had map[int]string, p lab.Progress) error {
-	name, network := s.Container(), lab.NetworkName(s.lab)
+	name, network := s.Container(), s.first()
 	var err error
 	switch {
 	case !st.Exists:

@@ -1,0 +1,269 @@
+package runner
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"homelab/lab"
+	"homelab/lab/docker"
+	"homelab/lab/service"
+)
+
+// Names of the parts.
+const (
+	Name       = "runner"
+	WorkerName = "runner-worker"
+)
+
+// Users of the containers
+const (
+	workerUser     = 65532
+	supervisorUser = 65533
+)
+
+// Limits of the containers. A check has less: see package job.
+const (
+	workerMemory     = 1280 << 20
+	workerProcesses  = 128 // threads
+	workerCPUs       = 1
+	workerFiles      = "256m"
+	supervisorMemory = 256 << 20
+)
+
+// Image is the image of both containers: lab itself, what it needs to start, and charts. It has no shell.
+type Image struct {
+	Program string            // file; a Linux program
+	Charts  map[string][]byte // files of CacheDir
+}
+
+// ref returns the image's name, which its content determines.
+func (i Image) ref() (string, error) {
+	f, err := os.Open(i.Program)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	for _, name := range slices.Sorted(keys(i.Charts)) {
+		of := sha256.Sum256(i.Charts[name])
+		fmt.Fprintf(sum, "%s %x\n", name, of)
+	}
+	const short = 12
+	return "lab-runner:" + hex.EncodeToString(sum.Sum(nil))[:short], nil
+}
+
+func keys(m map[string][]byte) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// load makes the image in the container engine, if it is not there.
+func (i Image) load(ctx context.Context, d *docker.Docker, p lab.Progress) (string, error) {
+	ref, err := i.ref()
+	if err != nil {
+		return "", err
+	}
+	if _, found, err := d.ImageID(ctx, ref); found || err != nil {
+		return ref, err
+	}
+	files, err := needed(i.Program)
+	if err != nil {
+		return "", err
+	}
+	p("loading " + ref)
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(i.write(w, files)) }()
+	_, err = d.Output(ctx, r, "import", "--change", "ENV XDG_CACHE_HOME="+CacheDir, "--message", "lab", "-", ref)
+	return ref, errors.Join(err, r.Close())
+}
+
+// write writes the image's only layer.
+func (i Image) write(to io.Writer, files []string) error {
+	w := tar.NewWriter(to)
+	dir := func(name string, mode int64, owner int) error {
+		return w.WriteHeader(&tar.Header{Name: name + "/", Typeflag: tar.TypeDir, Mode: mode, Uid: owner, Gid: owner})
+	}
+	err := errors.Join(dir("exchange", 0o711, workerUser), dir("secrets", 0o700, supervisorUser), dir("tmp", 0o1777, 0), dir("cache", 0o755, 0))
+	for _, name := range append(files, i.Program) {
+		to := strings.TrimPrefix(name, "/")
+		if name == i.Program {
+			to = program[1:]
+		}
+		err = errors.Join(err, copied(w, name, to))
+	}
+	for _, name := range slices.Sorted(keys(i.Charts)) {
+		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: "cache/" + name, Typeflag: tar.TypeReg, Mode: 0o444, Size: int64(len(i.Charts[name]))}))
+		_, werr := w.Write(i.Charts[name])
+		err = errors.Join(err, werr)
+	}
+	return errors.Join(err, w.Close())
+}
+
+func copied(w *tar.Writer, from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := w.WriteHeader(&tar.Header{Name: to, Typeflag: tar.TypeReg, Mode: 0o555, Size: info.Size()}); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// Runner is one of the two containers.
+type Runner struct {
+	*service.Service
+	lab    string
+	docker *docker.Docker
+	image  func() (Image, error)
+	forge  string // container to connect with; empty for the worker
+}
+
+// Options are what both containers need.
+type Options struct {
+	Place   Place
+	Secrets Secrets
+	Image   func() (Image, error)
+	Forge   string // container
+}
+
+// Network returns the name of the supervisor's network.
+func Network(labName string) string { return lab.PartName(labName, Name) }
+
+// Hook returns the address that the forge calls.
+func Hook(labName string) string {
+	return "http://" + lab.PartName(labName, Name) + ":" + strconv.Itoa(Port) + "/hook"
+}
+
+// New returns the worker and the supervisor of a lab. It makes no requests.
+func New(labName string, d *docker.Docker, ports service.Ports, o Options) (worker, supervisor *Runner) {
+	place, _ := json.Marshal(o.Place) // cannot fail: strings
+	secret, _ := json.Marshal(o.Secrets)
+	ids := func(id int) string { return fmt.Sprintf("%d:%d", id, id) }
+	wait := func(ctx context.Context, r service.Running) error { // within: nothing of it is published
+		_, err := r.Exec(ctx, program, Answers, string(place))
+		return err
+	}
+	worker = &Runner{lab: labName, docker: d, image: o.Image, Service: service.New(labName, d, ports, service.Spec{
+		Name: WorkerName, Command: []string{program, Works, string(place)}, User: ids(workerUser), Volume: exchange, Alone: true, Tmpfs: map[string]string{WorkDir: "size=" + workerFiles},
+		Memory: workerMemory, Processes: workerProcesses, CPUs: workerCPUs, ReadOnly: true, Health: wait,
+	})}
+	supervisor = &Runner{lab: labName, docker: d, image: o.Image, forge: o.Forge, Service: service.New(labName, d, ports, service.Spec{
+		Name: Name, Command: []string{program, Supervises, string(place)}, User: ids(supervisorUser), Volume: secrets, Alone: true, Networks: []string{Network(labName)},
+		Mounts: map[string]string{lab.PartName(labName, WorkerName): exchange}, Files: []service.File{{Path: SecretsFile, Data: secret, Mode: 0o400, Owner: supervisorUser}},
+		Memory: supervisorMemory, Processes: workerProcesses, CPUs: workerCPUs, ReadOnly: true, Health: wait,
+	})}
+	return worker, supervisor
+}
+
+// Inputs returns a digest of the image and the specification.
+func (r *Runner) Inputs(...lab.Image) string {
+	image, err := r.image()
+	if err == nil {
+		var ref string
+		if ref, err = image.ref(); err == nil {
+			return r.Service.Inputs(lab.Image{Ref: ref})
+		}
+	}
+	return err.Error() // Start says so
+}
+
+// Observe returns the state. The supervisor is connected if the forge is in its network, too.
+func (r *Runner) Observe(ctx context.Context) (service.State, error) {
+	st, err := r.Service.Observe(ctx)
+	if err == nil && st.Connected && r.forge != "" {
+		st.Connected, err = r.reached(ctx)
+	}
+	return st, err
+}
+
+// reached reports whether the forge is in the supervisor's network.
+func (r *Runner) reached(ctx context.Context) (bool, error) {
+	list, err := r.docker.Containers(ctx, "name=^/"+r.forge+"$")
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	_, connected := list[0].Addresses[Network(r.lab)]
+	return connected, nil
+}
+
+// Start makes the container run; see Start of package service.
+func (r *Runner) Start(ctx context.Context, p lab.Progress, _ ...lab.Image) error {
+	image, err := r.image()
+	if err != nil {
+		return err
+	}
+	ref, err := image.load(ctx, r.docker, p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	if r.forge != "" {
+		if err := r.connect(ctx); err != nil {
+			return fmt.Errorf("%s: %w", Name, err)
+		}
+	}
+	return r.Service.Start(ctx, p, lab.Image{Ref: ref})
+}
+
+// connect makes the supervisor's network, with the forge. It has no way out, and this machine has no address in it.
+func (r *Runner) connect(ctx context.Context) error {
+	name := Network(r.lab)
+	if _, err := r.docker.Output(ctx, nil, "network", "inspect", name); docker.NotFound(err) {
+		args := append([]string{"network", "create", "--internal", "--opt", "com.docker.network.bridge.inhibit_ipv4=true"}, docker.Labels(map[string]string{lab.LabelName: r.lab, lab.LabelPart: Name})...)
+		_, err = r.docker.Output(ctx, nil, append(args, name)...)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	connected, err := r.reached(ctx)
+	if err == nil && !connected {
+		err = r.docker.Connect(ctx, r.forge, name)
+	}
+	return err
+}
+
+// Remove deletes container, volume and network. Missing ones are no error.
+func (r *Runner) Remove(ctx context.Context) error {
+	err := r.Service.Remove(ctx)
+	if err != nil || r.forge == "" {
+		return err
+	}
+	const limit = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	name := Network(r.lab)
+	if _, err := r.docker.Output(ctx, nil, "network", "disconnect", "--force", name, r.forge); err != nil && !docker.NotFound(err) && !docker.Prints(err, "is not connected") {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	if _, err := r.docker.Output(ctx, nil, "network", "rm", name); err != nil && !docker.NotFound(err) {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	return nil
+}
