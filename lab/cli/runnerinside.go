@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,10 +182,11 @@ func (p *program) runnerCheck(ctx context.Context, text string) error {
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(res)
-		if err == nil {
-			p.ui.Raw(string(text))
-		}
+		var text bytes.Buffer
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(res)
+		p.ui.Raw(text.String())
 		return err
 	case job.Render:
 		return p.checkRender(ctx, head, from)
