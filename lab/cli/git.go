@@ -50,6 +50,7 @@ func (p *program) gitCommand() *cli.Command {
 			p.pullCommand(),
 			p.requestCommand(),
 			p.botCommand(),
+			p.createRepositoryCommand(),
 			{
 				Name:        "log",
 				Usage:       "print the forge's commits, newest first",

@@ -114,6 +114,11 @@ func botAlone(t *testing.T, l *testLab, file string) {
 	if resp.StatusCode < http.StatusBadRequest {
 		t.Errorf("the bot merges: %s", resp.Status)
 	}
+	own := decode[ui.CreatedResult](l, "git", "create", "shop", "--writes", "--credentials")
+	git(t, clone, "push", "--quiet", own.URL, "HEAD:main")
+	if other := exec.CommandContext(t.Context(), "git", "ls-remote", strings.Replace(own.URL, "/shop.git", "/estate.git", 1)); other.Run() == nil {
+		t.Error("the account of shop reads the estate")
+	}
 	number := strconv.FormatInt(r.Number, 10)
 	if closed := decode[ui.RequestResult](l, "git", "pr", "close", number, "--remove-branch"); !closed.Changed || closed.Request.State != "closed" {
 		t.Errorf("closed %+v", closed)

@@ -103,6 +103,7 @@ func TestPulls(t *testing.T) {
 	t.Run("conflict", func(t *testing.T) { r.t = t; testConflict(r) })
 	t.Run("close", func(t *testing.T) { r.t = t; testClosed(r) })
 	t.Run("bot", func(t *testing.T) { r.t = t; testBot(r) })
+	t.Run("repository of its own", func(t *testing.T) { r.t = t; testRepository(r) })
 	t.Run("of stories", func(t *testing.T) {
 		git := live.NewGit(r.host+"/lab/estate.git", &githttp.BasicAuth{Username: creds.User, Password: creds.Password})
 		scenariotest.RequestsContract(t, git, live.Requests{Forge: g})
@@ -315,6 +316,56 @@ func testClosed(r requests) {
 	}))
 	if now := r.get(q.Number); now.Head != "pr/closed" {
 		t.Errorf("without its branch, head is %q", now.Head)
+	}
+}
+
+// Another repository has credentials of its own, which open nothing else.
+func testRepository(r requests) {
+	t, ctx := r.t, r.t.Context()
+	reader, created, err := r.CreateRepository(ctx, "shop", false)
+	if err != nil || !created {
+		t.Fatalf("created %t, %v", created, err)
+	}
+	writer, created, err := r.CreateRepository(ctx, "shop", true)
+	if err != nil || created || writer.User == reader.User {
+		t.Fatalf("created %t: %s, %v", created, writer.User, err)
+	}
+	if again, _, err := r.CreateRepository(ctx, "shop", false); err != nil || again != reader {
+		t.Errorf("again %s, %v", again.User, err)
+	}
+	bot, err := r.Bot(ctx, "")
+	r.must(err)
+	dir := t.TempDir()
+	push := func(a forge.Account, repository string) error {
+		out, err := exec.CommandContext(ctx, "git", "-C", dir, "push", "--quiet", within(r.host+"/lab/"+repository+".git", a), "HEAD:refs/heads/by-"+a.User).CombinedOutput()
+		if err != nil {
+			return errors.New(string(out))
+		}
+		return nil
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "--quiet", "--allow-empty", "-m", "first"}} {
+		if out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	r.must(push(writer, "shop"))
+	for _, c := range []struct {
+		who        forge.Account
+		repository string
+		reads      bool
+	}{{reader, "shop", true}, {writer, "shop", true}, {reader, "estate", false}, {writer, "estate", false}, {bot, "shop", false}} {
+		if err := lsRemote(t, within(r.host+"/lab/"+c.repository+".git", c.who)); (err == nil) != c.reads {
+			t.Errorf("%s reads %s: %v", c.who.User, c.repository, err)
+		}
+		if c.who.User != writer.User && push(c.who, c.repository) == nil {
+			t.Errorf("%s pushes to %s", c.who.User, c.repository)
+		}
+	}
+	if err := lsRemote(t, r.host+"/lab/shop.git"); err == nil {
+		t.Error("anybody reads it")
+	}
+	if f, err := r.Foreign(ctx, r.tree(), nil); err != nil || !slices.Contains(f.Repositories, "lab/shop") {
+		t.Errorf("lost with the forge %q, %v", f.Repositories, err)
 	}
 }
 

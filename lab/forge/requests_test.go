@@ -179,6 +179,16 @@ func TestProposeFiles(t *testing.T) {
 	}
 }
 
+func TestCheckRepository(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"shop": true, "shop-2": true, "": false, "estate": false, "-x": false, "x-": false, "../x": false, "a b": false, "Shop": false, "a\x1b": false, "a--b": false, strings.Repeat("a", 29): false,
+	} {
+		if err := CheckRepository(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 func TestRelated(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()

@@ -73,3 +73,12 @@ type BotResult struct {
 	API   string `json:"api"`   // of the repository
 	Token string `json:"token"` // empty without --credentials
 }
+
+// CreatedResult is `lab git create -o json`.
+type CreatedResult struct {
+	User    string `json:"user"`
+	URL     string `json:"url"`     // of the repository, with --credentials including the token
+	API     string `json:"api"`     // of the repository
+	Token   string `json:"token"`   // empty without --credentials
+	Changed bool   `json:"changed"` // false if the repository was there
+}

@@ -192,7 +192,8 @@ func contract() map[string]any {
 			[]RequestStatus{{"lab/diff", "success", "2 objects change", "", "lab-bot", time.Date(2026, 3, 1, 14, 3, 0, 0, time.UTC)}},
 			[]RequestComment{{"lab-bot", time.Date(2026, 3, 1, 14, 3, 0, 0, time.UTC), time.Date(2026, 3, 1, 14, 3, 0, 0, time.UTC), "### lab diff"}},
 		},
-		"bot": BotResult{User: "lab-bot", URL: "http://127.0.0.1:3000/lab/estate.git", API: "http://127.0.0.1:3000/api/v1/repos/lab/estate"},
+		"git-create": CreatedResult{User: "repo-shop", URL: "http://127.0.0.1:3000/lab/shop.git", API: "http://127.0.0.1:3000/api/v1/repos/lab/shop", Changed: true},
+		"bot":        BotResult{User: "lab-bot", URL: "http://127.0.0.1:3000/lab/estate.git", API: "http://127.0.0.1:3000/api/v1/repos/lab/estate"},
 		"pull": PullResult{
 			Commit: commit, Commits: []LogCommit{{commit, "ann", time.Date(2026, 3, 1, 14, 2, 0, 0, time.UTC), "two replicas in dev"}},
 			Files: []PullFile{
