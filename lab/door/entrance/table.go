@@ -98,7 +98,7 @@ func (t *Table) Find(host, path string) (Route, bool) {
 		list = t.byHost["*."+parent]
 	}
 	for _, r := range list {
-		if path == r.Path || !r.Exact && (strings.HasPrefix(path, strings.TrimSuffix(r.Path, "/")+"/")) {
+		if path == r.Path || !r.Exact && strings.HasPrefix(path, strings.TrimSuffix(r.Path, "/")+"/") {
 			return r, true
 		}
 	}

@@ -44,7 +44,7 @@ var Elsewhere = map[string]string{
 	"lab git pr merge 3":                                               "TestDefaultEstate/pull_request_merged",
 	"lab git pr merge 3 --commit HASH":                                 "TestDefaultEstate/pull_request_merged",
 	"lab git pr close 3 --remove-branch":                               "TestDefaultEstate/pull_request_merged",
-	"lab git create shop --writes --credentials":                      "TestDefaultEstate/pull_request_merged",
+	"lab git create shop --writes --credentials":                       "TestDefaultEstate/pull_request_merged",
 	"lab git bot --credentials":                                        "TestDefaultEstate/pull_request_merged",
 	"lab git bot --credentials -o json":                                "TestDefaultEstate/pull_request_merged",
 	"lab bundle save lab.tar.zst":                                      "TestBundle",
