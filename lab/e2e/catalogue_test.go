@@ -116,7 +116,7 @@ func (l *testLab) inventory(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	for _, o := range enginetest.Objects(t, map[string]*rest.Config{"dev": l.rest("dev")}) {
-		if !slices.Contains([]string{"PodMetrics", "NodeMetrics", "ControllerRevision", "EndpointSlice"}, o.GetKind()) {
+		if !slices.Contains([]string{"APIService", "PodMetrics", "NodeMetrics", "ControllerRevision", "EndpointSlice"}, o.GetKind()) {
 			list = append(list, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
 		}
 	}

@@ -31,8 +31,10 @@ func inTheCatalogue(t *testing.T, l *testLab) {
 	before := l.inventory(t)
 	entries := catalogue[:2]
 	for _, e := range entries {
-		took, did := l.enabled(t, e)
-		t.Logf("%s: %.0fs, %s", e.name, took.Seconds(), did)
+		t.Run(e.name, func(t *testing.T) { // its objects go before the addon does
+			took, did := l.enabled(t, e)
+			t.Logf("%s: %.0fs, %s", e.name, took.Seconds(), did)
+		})
 	}
 	l.disabled(t, before, entries...)
 }
