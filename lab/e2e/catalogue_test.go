@@ -117,12 +117,15 @@ func (l *testLab) inventory(t *testing.T) []string {
 	var list []string
 	for _, o := range enginetest.Objects(t, map[string]*rest.Config{"dev": l.rest("dev")}) {
 		if !slices.Contains([]string{"APIService", "PodMetrics", "NodeMetrics", "ControllerRevision", "EndpointSlice"}, o.GetKind()) {
-			list = append(list, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
+			list = append(list, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), helmRevision.ReplaceAllString(o.GetName(), "")))
 		}
 	}
 	slices.Sort(list)
-	return list
+	return slices.Compact(list)
 }
+
+// helmRevision is the end of the name of a release's Secret.
+var helmRevision = regexp.MustCompile(`\.v\d+$`)
 
 // kubectl runs kubectl in dev's node, with manifests as its input.
 func (l *testLab) kubectl(manifests string, args ...string) (string, error) {

@@ -2,26 +2,15 @@
 
 package e2e
 
-import (
-	"testing"
+import "testing"
 
-	"homelab/lab"
-)
-
-// TestCatalogue enables addons of the catalogue on a running lab, checks that they do their job, and disables them.
+// TestCatalogue enables addons of the catalogue on a running lab, checks that they do their job, and disables them. TestWholeCatalogue does the same on either engine.
 func TestCatalogue(t *testing.T) { play(t) }
 
 func catalogueSuite() suite {
 	return suite{name: "TestCatalogue", lab: shared("e2e-catalogue", "hub", "dev"), parts: []part{
 		{"up", func(_ *testing.T, l *testLab) { l.must("up", "--fix") }},
 		{"two addons enabled and disabled", inTheCatalogue},
-		{"two addons enabled and disabled on Flux", func(t *testing.T, l *testLab) {
-			if l.engine() != lab.EngineFlux {
-				l.runs(string(lab.EngineFlux))
-				l.must("up", "--switch-engine")
-			}
-			inTheCatalogue(t, l)
-		}},
 		{"down leaves no remains", finalDown},
 	}}
 }
@@ -32,8 +21,10 @@ func inTheCatalogue(t *testing.T, l *testLab) {
 	entries := catalogue[:2]
 	for _, e := range entries {
 		t.Run(e.name, func(t *testing.T) { // its objects go before the addon does
-			took, did := l.enabled(t, e)
-			t.Logf("%s: %.0fs, %s", e.name, took.Seconds(), did)
+			l.within(t, func(t *testing.T, l *testLab) {
+				took, did := l.enabled(t, e)
+				t.Logf("%s: %.0fs, %s", e.name, took.Seconds(), did)
+			})
 		})
 	}
 	l.disabled(t, before, entries...)

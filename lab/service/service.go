@@ -228,7 +228,7 @@ func (s *Service) apart(c docker.Container) []string {
 
 func (s *Service) networks() []string {
 	if s.spec.Alone {
-		return s.spec.Networks
+		return slices.Clone(s.spec.Networks)
 	}
 	return append([]string{lab.NetworkName(s.lab)}, s.spec.Networks...)
 }
