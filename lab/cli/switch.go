@@ -6,6 +6,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/needs"
+	"homelab/lab/registry"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/live"
 	"homelab/lab/supply"
@@ -26,6 +27,14 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	}.World(ctx)
 	if err != nil {
 		return scenario.World{}, err
+	}
+	if l.core.Registry.Host != "" {
+		w.Registry = live.Registry{
+			Client: func(ctx context.Context) (registry.Client, error) { return registryClient(ctx, ws) },
+			Archive: func(ctx context.Context, image string) (string, func(), error) {
+				return archiveOf(ctx, l.docker, image, func(string) {})
+			},
+		}
 	}
 	asked := ws.Record.Asked // empty if the estate names the engine
 	w.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) {

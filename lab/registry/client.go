@@ -181,6 +181,42 @@ func (c Client) List(ctx context.Context) ([]Content, error) {
 	return list, nil
 }
 
+// Look describes what a tag "NAME:TAG" names. A missing one is an error with code CodeNoTag.
+func (c Client) Look(ctx context.Context, which string) (Content, error) {
+	tag, err := c.tag(which)
+	if err != nil {
+		return Content{}, err
+	}
+	content, err := c.look(ctx, tag)
+	if status(err) == http.StatusNotFound {
+		err = noTag(tag)
+	}
+	return content, err
+}
+
+// Tag makes a tag "NAME:TAG" name what the registry has of a digest.
+func (c Client) Tag(ctx context.Context, which, digest string) error {
+	tag, err := c.tag(which)
+	if err != nil {
+		return err
+	}
+	got, err := remote.Get(tag.Digest(digest), c.options(ctx)...)
+	if err == nil {
+		err = remote.Tag(tag, got, c.options(ctx)...)
+	}
+	if err != nil {
+		return c.explain("tag "+which, err)
+	}
+	return nil
+}
+
+// CodeNoTag is the code of the error for a tag that does not exist.
+const CodeNoTag = "no_tag"
+
+func noTag(tag name.Tag) error {
+	return &lab.Error{Exit: lab.ExitInvalid, Code: CodeNoTag, Message: "the registry has no " + tag.RepositoryStr() + ":" + tag.TagStr(), Cure: "lab registry ls lists what it has"}
+}
+
 // look describes what a tag names.
 func (c Client) look(ctx context.Context, tag name.Tag) (Content, error) {
 	got, err := remote.Get(tag, c.options(ctx)...)
@@ -207,7 +243,7 @@ func (c Client) look(ctx context.Context, tag name.Tag) (Content, error) {
 	return content, nil
 }
 
-// Remove removes a tag "NAME:TAG". What it named stays, under other tags and by its digest. A missing one is an error with code "no_tag".
+// Remove removes a tag "NAME:TAG". What it named stays, under other tags and by its digest. A missing one is an error with code CodeNoTag.
 func (c Client) Remove(ctx context.Context, which string) (Content, error) {
 	tag, err := c.tag(which)
 	if err != nil {
@@ -218,7 +254,7 @@ func (c Client) Remove(ctx context.Context, which string) (Content, error) {
 		err = remote.Delete(tag, c.options(ctx)...)
 	}
 	if status(err) == http.StatusNotFound {
-		return had, &lab.Error{Exit: lab.ExitInvalid, Code: "no_tag", Message: "the registry has no " + tag.RepositoryStr() + ":" + tag.TagStr(), Cure: "lab registry ls lists what it has"}
+		return had, noTag(tag)
 	}
 	if err != nil {
 		return had, c.explain("remove "+which, err)

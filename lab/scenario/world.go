@@ -23,6 +23,7 @@ type World struct {
 	Clusters Clusters
 	Engine   Engine
 	Machines Machines          // nil if the clusters' nodes cannot be reached
+	Registry Registry          // nil if the lab has none
 	HTTP     http.RoundTripper // of requests from outside; nil for this machine's network
 	// Inside runs a program of a node in the network of one of its pods. It may be nil.
 	Inside func(ctx context.Context, node, namespace, pod string, program []string) ([]byte, error)
@@ -131,6 +132,16 @@ type Machines interface {
 	Partition(ctx context.Context, cluster string) error
 	// Repair makes all nodes run and connects them. It is idempotent.
 	Repair(ctx context.Context, cluster string) error
+}
+
+// Registry is the lab's registry. Names are NAME:TAG.
+type Registry interface {
+	// Push pushes an image that this machine has, and returns its digest.
+	Push(ctx context.Context, image, as string) (string, error)
+	// Digest returns what a tag names, or "".
+	Digest(ctx context.Context, name string) (string, error)
+	// Tag makes a tag name what the registry has of a digest, or removes it if that is "". It is idempotent.
+	Tag(ctx context.Context, name, digest string) error
 }
 
 // Client is the client of one cluster.

@@ -20,6 +20,8 @@ func TestRequestsContract(t *testing.T) {
 	RequestsContract(t, f, f.Requests())
 }
 
+func TestRegistryContract(t *testing.T) { RegistryContract(t, &Registry{}) }
+
 func TestEngineContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(t, os.DirFS(filepath.Join("..", "..", "..")))

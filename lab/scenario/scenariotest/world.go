@@ -69,7 +69,7 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	}
 	l := &Lab{
 		World: scenario.World{
-			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Requests: forge.Requests(), Clusters: clusters, Machines: clusters, Engine: engine,
+			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Requests: forge.Requests(), Clusters: clusters, Machines: clusters, Registry: &Registry{}, Engine: engine,
 		},
 		Forge: forge, Clusters: clusters, Engine: engine,
 	}
