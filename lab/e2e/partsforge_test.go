@@ -119,6 +119,7 @@ func botAlone(t *testing.T, l *testLab, file string) {
 	if other := exec.CommandContext(t.Context(), "git", "ls-remote", strings.Replace(own.URL, "/shop.git", "/estate.git", 1)); other.Run() == nil {
 		t.Error("the account of shop reads the estate")
 	}
+	forgeAPI[struct{}](t, l, http.MethodDelete, "/repos/lab/shop") // lab down would ask about it
 	number := strconv.FormatInt(r.Number, 10)
 	if closed := decode[ui.RequestResult](l, "git", "pr", "close", number, "--remove-branch"); !closed.Changed || closed.Request.State != "closed" {
 		t.Errorf("closed %+v", closed)
