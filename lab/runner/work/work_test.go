@@ -33,11 +33,13 @@ func TestMain(m *testing.M) {
 	}
 	switch string(pack) {
 	case "loop":
+		//lint:ignore SA5002 it spins until it is ended
 		for {
 		}
 	case "memory":
 		var all [][]byte
 		for {
+			//lint:ignore SA4010 it takes memory until it is ended
 			all = append(all, bytes.Repeat([]byte("x"), 8<<20))
 		}
 	case "output":
