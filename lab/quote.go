@@ -3,6 +3,7 @@ package lab
 import (
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // plainWord matches what a shell takes as it is.
@@ -17,4 +18,9 @@ func Quote(words ...string) string {
 		}
 	}
 	return strings.Join(quoted, " ")
+}
+
+// Unprintable reports control characters and marks of direction, which falsify what a reader sees.
+func Unprintable(r rune) bool {
+	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }

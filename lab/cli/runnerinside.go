@@ -92,7 +92,7 @@ func (p *program) runnerSupervisor(ctx context.Context, text string) error {
 	return s.Run(ctx, wake)
 }
 
-// describeDiff reads the JSON of lab diff and writes its Markdown anew: the worker that it comes from is not trusted.
+// describeDiff reads the JSON of lab diff and renders its Markdown here, as the worker that it comes from is not trusted.
 func describeDiff(text []byte) (markdown, summary string, err error) {
 	var res ui.DiffResult
 	if err := json.Unmarshal(text, &res); err != nil {

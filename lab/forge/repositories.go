@@ -19,7 +19,7 @@ func CheckRepository(name string) error {
 	const most = 28
 	if len(name) > most || !repositoryName.MatchString(name) || name == Repository {
 		return &lab.Error{
-			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q is no name for a new repository", name[:min(len(name), 2*most)]),
+			Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q is not a valid repository name", name[:min(len(name), 2*most)]),
 			Cure: fmt.Sprintf("at most %d lower-case letters, digits and -, and not %s", most, Repository),
 		}
 	}

@@ -22,7 +22,7 @@ func needed(program string) ([]string, error) {
 		f, err := elf.Open(file)
 		if err != nil {
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "runner_program", Message: file + " is no program for Linux, which the runner needs", Err: err,
+				Exit: lab.ExitFailed, Code: "runner_program", Message: file + " is not a Linux program, which the runner needs", Err: err,
 				Cure: "GOOS=linux CGO_ENABLED=0 go build -o lab-linux in lab's source, and set " + ProgramVariable + " to that file",
 			}
 		}

@@ -61,7 +61,7 @@ const portsFile = "ports.json"
 
 func (d *Dir) ports() map[string]int {
 	ports := map[string]int{}
-	_ = d.read(portsFile, &ports) // chosen anew if it is lost
+	_ = d.read(portsFile, &ports) // chosen again if it is lost
 	return ports
 }
 

@@ -22,7 +22,7 @@ func clean(s string) string {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
-		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		case lab.Unprintable(r):
 			return -1
 		}
 		return r

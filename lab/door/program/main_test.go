@@ -37,6 +37,14 @@ func freePorts(t *testing.T) (a, b int) {
 	return a, b
 }
 
+// writer is called with each line of a log.
+type writer func(line string)
+
+func (w writer) Write(line []byte) (int, error) {
+	w(string(line))
+	return len(line), nil
+}
+
 // The program serves what a cluster has, on the ports of its configuration, and follows a new one.
 func TestRun(t *testing.T) {
 	var mu sync.Mutex
@@ -86,7 +94,15 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log := slog.New(slog.DiscardHandler)
+	refused := make(chan struct{}, 1)
+	log := slog.New(slog.NewTextHandler(writer(func(line string) {
+		if strings.Contains(line, "the configuration is not used") {
+			select {
+			case refused <- struct{}{}:
+			default:
+			}
+		}
+	}), nil))
 	dial := func(ctx context.Context, c proxy.Cluster, ip string, port int) (net.Conn, error) {
 		if c.Name != "dev" || ip != "" || port != 30080 {
 			return nil, fmt.Errorf("unexpected %s %s %d", c.Name, ip, port)
@@ -124,14 +140,20 @@ func TestRun(t *testing.T) {
 	}
 	await := func(what string, ok func() (string, bool)) {
 		t.Helper()
-		last := ""
-		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			var is bool
-			if last, is = ok(); is {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		deadline := time.After(20 * time.Second)
+		for {
+			last, is := ok()
+			if is {
 				return
 			}
+			select {
+			case <-tick.C:
+			case <-deadline:
+				t.Fatalf("not %s: %s", what, last)
+			}
 		}
-		t.Fatalf("not %s: %s", what, last)
 	}
 	answers := func(port int, want string) func() (string, bool) {
 		return func() (string, bool) { got := get(port); return got, strings.Contains(got, want) }
@@ -149,7 +171,11 @@ func TestRun(t *testing.T) {
 		return fmt.Sprint(patched), patched["/api/v1/namespaces/app/services/podinfo/status"]
 	})
 	write(reachFile, "nonsense")
-	time.Sleep(30 * time.Millisecond)
+	select {
+	case <-refused:
+	case <-time.After(20 * time.Second):
+		t.Fatal("an invalid configuration is not reported")
+	}
 	if got := get(first); !strings.Contains(got, "hello") {
 		t.Errorf("after an invalid configuration: %s", got)
 	}

@@ -289,7 +289,7 @@ func admitted(w http.ResponseWriter, r *http.Request, domain string) (string, bo
 	case err != nil || !entrance.Within(host, domain):
 		refuse(w, http.StatusMisdirectedRequest, "this is the door of %s alone, and serves no other host", domain)
 	case r.Method == http.MethodConnect:
-		refuse(w, http.StatusMethodNotAllowed, "the door is no proxy for clients")
+		refuse(w, http.StatusMethodNotAllowed, "the door is not a forward proxy")
 	case r.URL.Scheme != "" && r.URL.Scheme != "http" && r.URL.Scheme != "https", !strings.HasPrefix(r.URL.Path, "/") || climbs(r.URL.Path):
 		refuse(w, http.StatusBadRequest, "a path begins with / and has no . or .. in it")
 	default:

@@ -111,25 +111,24 @@ func (a *api) ca() []byte {
 // send sends an event on the latest watch of Services.
 func (a *api) send(t *testing.T, kind, object string) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for time.Now().Before(deadline) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(5 * time.Second)
+	for {
+		var last chan string // nil until there is a watch
 		a.mu.Lock()
-		n := len(a.events)
-		a.mu.Unlock()
-		if n == 0 {
-			time.Sleep(5 * time.Millisecond)
-			continue
+		if n := len(a.events); n > 0 {
+			last = a.events[n-1]
 		}
-		a.mu.Lock()
-		last := a.events[n-1]
 		a.mu.Unlock()
 		select {
 		case last <- fmt.Sprintf(`{"type":%q,"object":%s}`, kind, object):
 			return
-		case <-time.After(5 * time.Second):
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("no watch")
 		}
 	}
-	t.Fatal("no watch")
 }
 
 func TestRun(t *testing.T) {

@@ -42,7 +42,7 @@ func CheckTitle(title string) error {
 		return invalid("a pull request needs a title", "give it one: --title TITLE")
 	case utf8.RuneCountInString(title) > TitleLimit:
 		return invalid(fmt.Sprintf("the title has %d characters", utf8.RuneCountInString(title)), fmt.Sprintf("%d at most; the rest belongs in the body", TitleLimit))
-	case !utf8.ValidString(title) || strings.ContainsFunc(title, unprintable):
+	case !utf8.ValidString(title) || strings.ContainsFunc(title, lab.Unprintable):
 		return invalid("the title has control characters", "one line of text")
 	}
 	return nil
@@ -55,15 +55,10 @@ func checkText(what, text string) error {
 		return invalid(what+" is empty", "write one")
 	case len(text) > TextLimit:
 		return invalid(fmt.Sprintf("%s has %d bytes", what, len(text)), fmt.Sprintf("%d at most", TextLimit))
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && unprintable(r) }):
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && lab.Unprintable(r) }):
 		return invalid(what+" has control characters", "text and Markdown")
 	}
 	return nil
-}
-
-// unprintable reports control characters and marks of direction, which falsify what a reader sees.
-func unprintable(r rune) bool {
-	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 // CheckBranch returns what is wrong with the name of a branch. It is stricter than Git: no program may take it for an option, a path elsewhere or a pattern.
@@ -76,7 +71,7 @@ func CheckBranch(name string) error {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./+#=,", r)
 	})
 	if bad {
-		return invalid(fmt.Sprintf("%q is no name for a branch", clipped(name)), "letters, digits, -, _, . and /; no part begins with - or .")
+		return invalid(fmt.Sprintf("%q is not a valid branch name", clipped(name)), "letters, digits, -, _, . and /; no part begins with - or .")
 	}
 	return nil
 }
@@ -84,17 +79,17 @@ func CheckBranch(name string) error {
 // check returns all that is wrong with a status.
 func (s Status) check() error {
 	var err error
-	if s.Context == "" || utf8.RuneCountInString(s.Context) > TitleLimit || strings.ContainsFunc(s.Context, unprintable) {
-		err = invalid(fmt.Sprintf("%q is no name for a check", clipped(s.Context)), fmt.Sprintf("one line of at most %d characters, like lab/diff", TitleLimit))
+	if s.Context == "" || utf8.RuneCountInString(s.Context) > TitleLimit || strings.ContainsFunc(s.Context, lab.Unprintable) {
+		err = invalid(fmt.Sprintf("%q is not a valid name of a check", clipped(s.Context)), fmt.Sprintf("one line of at most %d characters, like lab/diff", TitleLimit))
 	}
 	if !slices.Contains(Verdicts(), s.State) {
-		err = errors.Join(err, invalid(fmt.Sprintf("%q is no state of a check", clipped(string(s.State))), "pending, success, failure, error or warning"))
+		err = errors.Join(err, invalid(fmt.Sprintf("%q is not a state of a check", clipped(string(s.State))), "pending, success, failure, error or warning"))
 	}
-	if utf8.RuneCountInString(s.Description) > TitleLimit || strings.ContainsFunc(s.Description, unprintable) {
+	if utf8.RuneCountInString(s.Description) > TitleLimit || strings.ContainsFunc(s.Description, lab.Unprintable) {
 		err = errors.Join(err, invalid("the description is too long, or has control characters", fmt.Sprintf("one line of at most %d characters", TitleLimit)))
 	}
 	if u, perr := url.Parse(s.URL); s.URL != "" && (perr != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = errors.Join(err, invalid(fmt.Sprintf("%q is no address", clipped(s.URL)), "http or https"))
+		err = errors.Join(err, invalid(fmt.Sprintf("%q is not an address", clipped(s.URL)), "http or https"))
 	}
 	return err
 }
@@ -102,7 +97,7 @@ func (s Status) check() error {
 // Clean returns a text without what Open and Comment refuse, cut to what they take: at the beginning of a section of Markdown, if there is one.
 func Clean(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unprintable(r) {
+		if r != '\n' && r != '\t' && lab.Unprintable(r) {
 			return ' '
 		}
 		return r
@@ -130,7 +125,7 @@ func clipped(s string) string {
 func oneLine(s string) string {
 	const most = 300
 	s = strings.Map(func(r rune) rune {
-		if unprintable(r) {
+		if lab.Unprintable(r) {
 			return ' '
 		}
 		return r

@@ -91,7 +91,7 @@ func (c *Check) ReadYAML(r *strict.Reader, n *yaml.Node, at string) {
 				continue
 			}
 			if c.Path = path.Clean(value.Value); !isFolder(value.Value) {
-				r.Fail(value, fmt.Sprintf("%q is no folder of the repository", clip(value.Value)), "a path without .., relative to the repository")
+				r.Fail(value, fmt.Sprintf("%q is not a folder of the repository", clip(value.Value)), "a path without .., relative to the repository")
 			}
 		}
 		if len(n.Content) != 2 {

@@ -46,13 +46,13 @@ func TestReadProblems(t *testing.T) {
 		{"all", "checks:\n- lnt\n- kustomize\n- kustomize: ../up\n- lint: x\nlimits:\n  time: 1h\n  memory: 9000\n", []string{
 			`.lab/runner.yaml:2: checks[0] cannot be "lnt": did you mean "lint"?`,
 			`.lab/runner.yaml:3: checks[1] has no folder: kustomize: PATH`,
-			`.lab/runner.yaml:4: "../up" is no folder of the repository: a path without .., relative to the repository`,
+			`.lab/runner.yaml:4: "../up" is not a folder of the repository: a path without .., relative to the repository`,
 			`.lab/runner.yaml:5: checks[3] cannot have "lint": only kustomize has a folder`,
 			`.lab/runner.yaml:7: limits.time cannot be 1h: at most 5m`,
 			`.lab/runner.yaml:8: limits.memory cannot be 9000: at most 768`,
 		}},
-		{"option", "checks: [{kustomize: --load-restrictor=none}]\n", []string{`.lab/runner.yaml:1: "--load-restrictor=none" is no folder of the repository: a path without .., relative to the repository`}},
-		{"control", "checks: [{kustomize: \"a\\e[2Jb\"}]\n", []string{`.lab/runner.yaml:1: "a\x1b[2Jb" is no folder of the repository: a path without .., relative to the repository`}},
+		{"option", "checks: [{kustomize: --load-restrictor=none}]\n", []string{`.lab/runner.yaml:1: "--load-restrictor=none" is not a folder of the repository: a path without .., relative to the repository`}},
+		{"control", "checks: [{kustomize: \"a\\e[2Jb\"}]\n", []string{`.lab/runner.yaml:1: "a\x1b[2Jb" is not a folder of the repository: a path without .., relative to the repository`}},
 		{"two", "checks: [{kustomize: a, render: b}]\n", []string{
 			`.lab/runner.yaml:1: checks[0] cannot have "render": only kustomize has a folder`, `.lab/runner.yaml:1: checks[0] is not one check: write one per line: - kustomize: PATH`,
 		}},

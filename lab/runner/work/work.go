@@ -61,7 +61,7 @@ func (o Order) check() error {
 	return nil
 }
 
-// Task is what a check's process is told, as JSON in its last argument.
+// Task is the input of a check's process, as JSON in its last argument.
 type Task struct {
 	Order
 	Check job.Check
