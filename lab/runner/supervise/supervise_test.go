@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,7 @@ import (
 
 // forge is one in memory.
 type forge struct {
+	mu       sync.Mutex // of requests
 	requests []supervise.Request
 	files    map[string]string // "COMMIT NAME"
 	statuses []string          // "COMMIT lab/lint pending: text"
@@ -30,7 +32,18 @@ type forge struct {
 	broken   error
 }
 
-func (f *forge) Requests(context.Context) ([]supervise.Request, error) { return f.requests, f.broken }
+func (f *forge) Requests(context.Context) ([]supervise.Request, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests), f.broken
+}
+
+// push moves the branch of the first request while the runner looks.
+func (f *forge) push(commit string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests[0].Head = commit
+}
 
 func (f *forge) File(_ context.Context, commit, name string, _ int64) ([]byte, error) {
 	if text, ok := f.files[commit+" "+name]; ok {
@@ -325,10 +338,10 @@ func TestRun(t *testing.T) {
 		wake, ended := make(chan struct{}, 1), make(chan error, 1)
 		go func() { ended <- s.Run(ctx, wake) }()
 		synctest.Wait()
-		f.requests[0].Head = "head2"
+		f.push("head2")
 		wake <- struct{}{}
 		synctest.Wait()
-		f.requests[0].Head = "head3"
+		f.push("head3")
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
 		cancel()
