@@ -54,7 +54,7 @@ func TestCheckProposal(t *testing.T) {
 		"body has control characters": func(p *Proposal) { p.Body = "a\x00" },
 		"body has 65001 bytes":        func(p *Proposal) { p.Body = strings.Repeat("a", TextLimit+1) },
 		"into itself":                 func(p *Proposal) { p.Head = "main" },
-		"not a valid branch name":        func(p *Proposal) { p.Base = "--x" },
+		"not a valid branch name":     func(p *Proposal) { p.Base = "--x" },
 	} {
 		p := good
 		if change(&p); p.Check() == nil || !strings.Contains(p.Check().Error(), what) {
@@ -85,11 +85,11 @@ func TestCheckStatus(t *testing.T) {
 		t.Error(err)
 	}
 	for what, change := range map[string]func(s *Status){
-		"name of a check": func(s *Status) { s.Context = "" },
-		"is not a valid name":       func(s *Status) { s.Context = "a\nb" },
+		"name of a check":     func(s *Status) { s.Context = "" },
+		"is not a valid name": func(s *Status) { s.Context = "a\nb" },
 		"not a state":         func(s *Status) { s.State = "fine" },
-		"description":      func(s *Status) { s.Description = strings.Repeat("a", 300) },
-		"not an address":       func(s *Status) { s.URL = "javascript:alert(1)" },
+		"description":         func(s *Status) { s.Description = strings.Repeat("a", 300) },
+		"not an address":      func(s *Status) { s.URL = "javascript:alert(1)" },
 	} {
 		s := good
 		if change(&s); s.check() == nil || !strings.Contains(s.check().Error(), what) {
