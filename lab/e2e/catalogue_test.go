@@ -4,11 +4,6 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -26,6 +21,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/engine/enginetest"
+	"homelab/lab/scenario/seal"
 	"homelab/lab/ui"
 )
 
@@ -208,44 +204,17 @@ func unsealed(t *testing.T, l *testLab) string {
 		cert, err = l.kube("dev").CoreV1().Services("kube-system").ProxyGet("http", "sealed-secrets-controller", "http", "v1/cert.pem", nil).DoRaw(t.Context())
 		return err
 	})
+	word, err := seal.Value(cert, "smoke", "smoke", "unsealed")
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.appliedTo(t, smokeNamespace+`apiVersion: bitnami.com/v1alpha1
 kind: SealedSecret
 metadata: {name: smoke, namespace: smoke}
 spec:
-  encryptedData: {word: `+sealed(t, cert, "smoke/smoke", "unsealed")+"}\n"+reader)
+  encryptedData: {word: `+word+"}\n"+reader)
 	l.reads(t, "unsealed")
 	return "a pod read the Secret of a SealedSecret"
-}
-
-// sealed encrypts a value for one Secret: a session key for the certificate's holder, and the value with that.
-func sealed(t *testing.T, certificate []byte, scope, value string) string {
-	t.Helper()
-	block, _ := pem.Decode(certificate)
-	if block == nil {
-		t.Fatalf("no certificate: %s", certificate)
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	session := make([]byte, 32)
-	if _, err := rand.Read(session); err != nil {
-		t.Fatal(err)
-	}
-	key, err := rsa.EncryptOAEP(sha256.New(), rand.Reader, cert.PublicKey.(*rsa.PublicKey), session, []byte(scope))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := aes.NewCipher(session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gcm, err := cipher.NewGCM(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := append([]byte{byte(len(key) >> 8), byte(len(key))}, key...)
-	return base64.StdEncoding.EncodeToString(gcm.Seal(out, make([]byte, gcm.NonceSize()), []byte(value), nil)) // the session key is used once
 }
 
 // admitted has Gatekeeper refuse an object that violates a constraint, and admit one that does not.

@@ -17,6 +17,9 @@ import (
 	"homelab/lab/ui"
 )
 
+// practised are the addons of the catalogue that stories need, and their clusters.
+var practised = [][2]string{{"argo-rollouts", "dev"}, {"external-secrets", "dev"}, {"sealed-secrets", "dev"}, {"prometheus", "hub"}}
+
 // TestPractices plays the stories that are not in basics on Argo CD, LAB_E2E_ROUNDS times, and each of their sabotages once. It has no limits; task stories runs it.
 func TestPractices(t *testing.T) { practices(t, lab.EngineArgoCD) }
 
@@ -27,6 +30,9 @@ func practices(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e")
 	if engine == lab.EngineFlux {
 		l.runs("flux")
+	}
+	for _, p := range practised {
+		l.must("addon", "enable", p[0], "--cluster", p[1])
 	}
 	l.must("up", "--fix")
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("LAB_E2E_ROUNDS"), "1"))

@@ -157,9 +157,15 @@ func (p *playing) missing() string {
 	}
 	for _, addon := range slices.Sorted(maps.Keys(need.Addons)) {
 		for _, name := range need.Addons[addon] {
-			if c, ok := p.world.Estate.Cluster(name); !ok || !c.Addons[addon] {
-				return fmt.Sprintf("cluster %s does not have the addon %s", name, addon)
+			c, ok := p.world.Estate.Cluster(name)
+			if ok && c.Addons[addon] {
+				continue
 			}
+			why := fmt.Sprintf("cluster %s does not have the addon %s", name, addon)
+			if _, known := p.world.Estate.Addon(addon); ok && known {
+				why += "; lab addon enable " + lab.Quote(addon, "--cluster", name) + " and lab up give it"
+			}
+			return why
 		}
 	}
 	return ""

@@ -185,7 +185,7 @@ func TestSkipped(t *testing.T) {
 	for requires, why := range map[string]string{
 		"engine: [flux]":                   "it needs flux, but the lab runs argocd",
 		"clusters: [dev, moon]":            "the lab has no cluster moon",
-		"addons: {podinfo: [hub]}":         "cluster hub does not have the addon podinfo",
+		"addons: {podinfo: [hub]}":         "cluster hub does not have the addon podinfo; lab addon enable podinfo --cluster hub and lab up give it",
 		"addons: {identity: [dev, other]}": "cluster other does not have the addon identity",
 	} {
 		stage(t, "  requires: {"+requires+"}\n  steps:\n    - title: never\n      pause: {cluster: dev}\n", nil, func(b *bench) {

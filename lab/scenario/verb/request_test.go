@@ -103,6 +103,24 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// create creates an object in cluster prod.
+func create(t *testing.T, l *scenariotest.Lab, content map[string]any) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: content}
+	o.SetAPIVersion("v1")
+	client, err := l.Clusters.Client("prod")
+	if err != nil {
+		t.Fatal(problemsOf(err))
+	}
+	resource, err := client.Resource(scenario.Subject{APIVersion: "v1", Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: "x"})
+	if err == nil {
+		_, err = resource.Create(context.Background(), o, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(problemsOf(err))
+	}
+}
+
 // A request is sent in the network of a pod, to the address of a Service.
 func TestRequestFromPod(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -120,23 +138,8 @@ func TestRequestFromPod(t *testing.T) {
 			var ran []string
 			step := "    - {title: it, request: {url: 'http://web.podinfo:9898/', from: {cluster: prod, namespace: podinfo, " + c.pod + "}, has: {status: 200, body: {matches: hello}}}}\n"
 			r := playWith(t, step, func(l *scenariotest.Lab) {
-				for kind, content := range map[string]map[string]any{
-					"Pod":     {"metadata": map[string]any{"name": "podinfo-1", "namespace": "podinfo"}, "spec": map[string]any{"nodeName": "prod-worker"}, "status": map[string]any{"phase": "Running"}},
-					"Service": {"metadata": map[string]any{"name": "web", "namespace": "podinfo"}, "spec": map[string]any{"clusterIP": "10.96.0.7"}},
-				} {
-					content["apiVersion"], content["kind"] = "v1", kind
-					client, err := l.Clusters.Client("prod")
-					if err != nil {
-						t.Fatal(problemsOf(err))
-					}
-					resource, err := client.Resource(scenario.Subject{APIVersion: "v1", Kind: kind, Namespace: "podinfo", Name: "x"})
-					if err == nil {
-						_, err = resource.Create(context.Background(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
-					}
-					if err != nil {
-						t.Fatal(problemsOf(err))
-					}
-				}
+				create(t, l, map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "podinfo-1", "namespace": "podinfo"}, "spec": map[string]any{"nodeName": "prod-worker"}, "status": map[string]any{"phase": "Running"}})
+				create(t, l, map[string]any{"kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "podinfo"}, "spec": map[string]any{"clusterIP": "10.96.0.7"}})
 				l.Inside = func(_ context.Context, node, namespace, pod string, program []string) ([]byte, error) {
 					ran = append([]string{node, namespace, pod}, program...)
 					return []byte(c.log), c.err

@@ -19,6 +19,7 @@ func All() []scenario.Verb {
 		{Name: "reboot", Doc: "reboots nodes of a cluster", New: func() scenario.Action { return &reboot{} }},
 		{Name: "partition", Doc: "disconnects a cluster from the lab's network", New: func() scenario.Action { return &partition{} }},
 		{Name: "request", Doc: "sends an HTTP request, and expects an answer", New: func() scenario.Action { return &request{} }},
+		{Name: "seal", Doc: "encrypts values for a SealedSecret, with its controller's certificate", New: func() scenario.Action { return &sealing{} }},
 		{Name: "push-image", Doc: "pushes an image to the lab's registry, until the story ends", New: func() scenario.Action { return &pushImage{} }},
 		{Name: "switch", Doc: "replaces the lab's engine until the story ends", New: func() scenario.Action { return &switching{} }},
 		{Name: "renew", Doc: "removes a cluster and creates it again, as lab up --recreate does; play it before what changes Git", New: func() scenario.Action { return &renew{} }},
