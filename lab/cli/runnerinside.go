@@ -93,10 +93,10 @@ func (p *program) runnerSupervisor(ctx context.Context, text string) error {
 }
 
 // describeDiff reads the JSON of lab diff and renders its Markdown here, as the worker that it comes from is not trusted.
-func describeDiff(text []byte) (markdown, summary string, err error) {
+func describeDiff(text []byte) (supervise.Described, error) {
 	var res ui.DiffResult
 	if err := json.Unmarshal(text, &res); err != nil {
-		return "", "", err
+		return supervise.Described{}, err
 	}
 	for i := range res.Changes {
 		short(res.Changes[i].Applications, res.Changes[i].Addon)
@@ -104,7 +104,7 @@ func describeDiff(text []byte) (markdown, summary string, err error) {
 	for i := range res.Unknown {
 		short(res.Unknown[i].Applications, res.Unknown[i].Addon)
 	}
-	return ui.DiffMarkdown(res, "lab diff"), res.Summary(), nil
+	return supervise.Described{Markdown: ui.DiffMarkdown(res, "lab diff"), Summary: res.Summary(), Unknown: res.Fails()}, nil
 }
 
 func short(apps []ui.DiffApplication, addon string) {

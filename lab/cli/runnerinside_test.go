@@ -15,6 +15,8 @@ import (
 	"homelab/lab/runner"
 	"homelab/lab/runner/job"
 	"homelab/lab/runner/work"
+	"homelab/lab/supply"
+	"homelab/lab/supply/charts/chartstest"
 )
 
 // history is a Git repository with commits.
@@ -151,9 +153,9 @@ func TestRunnerChecks(t *testing.T) {
 	head := h.commit(map[string]string{"addons/web/base/web.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {color: \"red @all <b>\"}\n"})
 
 	exit, out, said := h.check(base, head, job.Check{Kind: job.Diff})
-	markdown, summary, err := describeDiff([]byte(out))
-	if exit != lab.ExitDone || err != nil || summary != "differences in 1 of 1 application: 1 change" || !strings.Contains(markdown, `data.color   "blue" -> "red @all <b>"`) || !strings.Contains(markdown, "the merge base") {
-		t.Errorf("diff: exit %d, %v, %q\n%s\n%s", exit, err, summary, markdown, said)
+	of, err := describeDiff([]byte(out))
+	if exit != lab.ExitDone || err != nil || of.Unknown || of.Summary != "differences in 1 of 1 application: 1 change" || !strings.Contains(of.Markdown, `data.color   "blue" -> "red @all <b>"`) || !strings.Contains(of.Markdown, "the merge base") {
+		t.Errorf("diff: exit %d, %v, %+v\n%s", exit, err, of, said)
 	}
 	if exit, out, said := h.check(base, head, job.Check{Kind: job.Lint}); exit != lab.ExitDone || !strings.Contains(out, `"runs"`) {
 		t.Errorf("lint: exit %d\n%s\n%s", exit, out, said)
@@ -176,6 +178,59 @@ func TestRunnerChecks(t *testing.T) {
 	}
 	if exit, out, said := h.check(base, broken, job.Check{Kind: job.Lint}); exit != lab.ExitInvalid || !strings.Contains(out+said, "hubb") {
 		t.Errorf("lint of a broken estate: exit %d\n%s\n%s", exit, out, said)
+	}
+}
+
+// A check needs nothing but charts of its cache, which is read-only, and never says that there is no difference in what it cannot render.
+func TestRunnerReadsItsCache(t *testing.T) {
+	h := isolate(t)
+	files := small()
+	files["addons/web/applicationset.yaml"] = strings.Replace(files["addons/web/applicationset.yaml"],
+		"source: {repoURL: '{{.metadata.annotations.addons_repo_url}}', targetRevision: main, path: addons/web/base}",
+		"sources: [{repoURL: '{{.metadata.annotations.addons_repo_url}}', targetRevision: main, ref: values}, {repoURL: '{{.metadata.annotations.addons_chart_repo_url}}', chart: podinfo, targetRevision: 6.9.2, helm: {valueFiles: [$values/clusters/hub/addons/web/values.yaml]}}]", 1)
+	files["clusters/hub/addons/web/values.yaml"] = "size: 1\n"
+	base := h.commit(files)
+	head := h.commit(map[string]string{"clusters/hub/addons/web/values.yaml": "size: 2\n"})
+	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "lab")
+	if err := os.MkdirAll(filepath.Join(cache, "carried"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/proc/nothing", filepath.Join(cache, "store")); err != nil { // cannot be made, by root neither
+		t.Fatal(err)
+	}
+	lock := func(mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(cache, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { lock(0o755) })
+
+	lock(0o555)
+	exit, out, said := h.check(base, head, job.Check{Kind: job.Diff})
+	of, err := describeDiff([]byte(out))
+	if exit != lab.ExitDone || err != nil || !of.Unknown || of.Summary != "unknown whether 1 application differs; not compared: 1 application" || strings.Contains(of.Markdown, "no difference") {
+		t.Errorf("diff without the chart: exit %d, %v, %+v\n%s", exit, err, of, said)
+	}
+	if exit, out, said := h.check(base, head, job.Check{Kind: job.Lint}); exit != lab.ExitDone || !strings.Contains(out, "chart podinfo 6.9.2 is not on this machine") {
+		t.Errorf("lint without the chart: exit %d, %d bytes\n%s", exit, len(out), said)
+	}
+
+	lock(0o755)
+	if err := os.WriteFile(filepath.Join(cache, supply.Carried("podinfo", "6.9.2")), chartstest.ConfigMap("podinfo", "6.9.2").Archive(), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	lock(0o555)
+	exit, out, said = h.check(base, head, job.Check{Kind: job.Diff})
+	if of, err = describeDiff([]byte(out)); exit != lab.ExitDone || err != nil || of.Unknown || !strings.Contains(of.Markdown, `data.size`) {
+		t.Errorf("diff: exit %d, %v, %+v\n%s", exit, err, of, said)
+	}
+	if exit, out, said := h.check(base, head, job.Check{Kind: job.Lint}); exit != lab.ExitDone || !strings.Contains(out, `"runs"`) || strings.Contains(out, "chart podinfo 6.9.2 is not on this machine") {
+		t.Errorf("lint: exit %d, %d bytes\n%s", exit, len(out), said)
+	}
+	list, err := os.ReadDir(cache)
+	if err != nil || len(list) != 2 {
+		t.Errorf("the cache has %v, %v", list, err)
 	}
 }
 

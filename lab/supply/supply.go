@@ -141,10 +141,7 @@ func Open(ctx context.Context, o Options) (*Supply, error) {
 }
 
 func newSupply(o Options) (*Supply, error) {
-	st, err := store.Open(filepath.Join(o.CacheDir, "store"))
-	if err != nil {
-		return nil, err
-	}
+	st := store.Open(filepath.Join(o.CacheDir, "store"))
 	recipes, err := source.For(cmp.Or(o.Arch, runtime.GOARCH))
 	if err != nil {
 		return nil, err

@@ -241,10 +241,7 @@ func TestContractSource(t *testing.T) {
 
 func fillSource(t *testing.T, dir string, components ...string) goods {
 	t.Helper()
-	st, err := store.Open(filepath.Join(dir, "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := store.Open(filepath.Join(dir, "store"))
 	recipes, err := source.Builtin()
 	if err != nil {
 		t.Fatal(err)

@@ -88,6 +88,11 @@ type DiffUnknown struct {
 	After        string                `json:"after"`
 }
 
+// Fails reports whether something cannot be rendered in the later state, which may be anything.
+func (r DiffResult) Fails() bool {
+	return slices.ContainsFunc(r.Unknown, func(u DiffUnknown) bool { return u.After != "" })
+}
+
 // Differs reports whether there is a difference.
 func (r DiffResult) Differs() bool {
 	return len(r.Changes) > 0 || slices.ContainsFunc(r.Unknown, func(u DiffUnknown) bool { return u.Before == "" || u.After == "" }) ||
@@ -337,10 +342,16 @@ func (r DiffResult) Summary() string {
 	if n := len(r.Problems); n > 0 {
 		not = append(not, Count(n, "ApplicationSet"))
 	}
-	if len(not) > 0 {
-		text += "; not compared: " + strings.Join(not, ", ")
+	if len(not) == 0 {
+		return text
 	}
-	return text
+	if r.Differ == 0 {
+		text = "unknown whether " + Count(r.Applications, "application") + " differ"
+		if r.Applications == 1 {
+			text += "s"
+		}
+	}
+	return text + "; not compared: " + strings.Join(not, ", ")
 }
 
 // maxDiffLines limits what is printed unless everything is.

@@ -49,8 +49,11 @@ func (s *Supervisor) outcome(r work.Result) outcome {
 		if r.Exit != 0 {
 			break
 		}
-		var err error
-		if o.text, o.summary, err = s.Describe(r.Out); err == nil {
+		of, err := s.Describe(r.Out)
+		if err == nil {
+			if o.text, o.summary = of.Markdown, of.Summary; of.Unknown {
+				o.state = Error
+			}
 			return o
 		}
 		o.state, o.said = Error, "lab diff prints what cannot be read"
@@ -96,7 +99,7 @@ func comment(r Request, of []outcome) string {
 		switch {
 		case o.check.Kind == job.Lint && o.state != Error:
 			p.NoLint, p.Lint, p.LintSaid = false, o.sarif, o.said
-		case o.check.Kind == job.Diff && o.state == Success:
+		case o.check.Kind == job.Diff && o.text != "":
 			p.NoDiff, p.Diff, p.DiffSaid = false, o.text, o.said
 		default:
 			said := o.said

@@ -84,8 +84,15 @@ type Supervisor struct {
 	moved map[int]string // key that tries are of
 }
 
-// Describe returns the Markdown of lab diff's JSON, and its summary.
-type Describe func(diff []byte) (markdown, summary string, err error)
+// Describe reads lab diff's JSON.
+type Describe func(diff []byte) (Described, error)
+
+// Described is what lab diff says.
+type Described struct {
+	Markdown string
+	Summary  string
+	Unknown  bool // something of the head cannot be rendered
+}
 
 const (
 	maxRequests = 50 // that are looked after

@@ -112,11 +112,14 @@ func well(o work.Order, _ int) (list []work.Result, err error) {
 	return list, nil
 }
 
-func describe(diff []byte) (string, string, error) {
-	if string(diff) != "differs" {
-		return "", "", errors.New("no JSON")
+func describe(diff []byte) (supervise.Described, error) {
+	switch string(diff) {
+	case "differs":
+		return supervise.Described{Markdown: "### lab diff\n\ndiffers\n", Summary: "1 change"}, nil
+	case "unknown":
+		return supervise.Described{Markdown: "### lab diff\n\nnot compared\n", Summary: "unknown", Unknown: true}, nil
 	}
-	return "### lab diff\n\ndiffers\n", "1 change", nil
+	return supervise.Described{}, errors.New("no JSON")
 }
 
 var request = supervise.Request{Number: 7, Title: "a\x1b[2Jb \u202egnp", Head: "head", Base: "base", MergeBase: "merge"}
@@ -158,6 +161,22 @@ func TestRound(t *testing.T) {
 		if err := s.Round(t.Context()); err != nil || len(h.orders) != 1+i {
 			t.Errorf("change %d: %d orders, %v", i, len(h.orders), err)
 		}
+	}
+}
+
+// A difference that is not known is no success, and the comment says what is unknown.
+func TestUnknown(t *testing.T) {
+	s, f, h, _ := scene(t)
+	h.answer = func(o work.Order, n int) ([]work.Result, error) {
+		list, err := well(o, n)
+		list[1].Out = []byte("unknown")
+		return list, err
+	}
+	if err := s.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := f.last()["lab/diff"]; last != "error: unknown" || !strings.Contains(f.comments[7], "### lab diff\n\nnot compared\n") {
+		t.Errorf("%q\n%s", last, f.comments[7])
 	}
 }
 

@@ -20,10 +20,7 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Open(filepath.Join(cache, "lab", "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := store.Open(filepath.Join(cache, "lab", "store"))
 	recipes, err := source.Builtin()
 	if err != nil {
 		t.Fatal(err)

@@ -19,11 +19,7 @@ import (
 
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return store.Open(t.TempDir())
 }
 
 // tree writes files to a new folder; a trailing slash means a folder, content with the prefix -> a symlink.

@@ -37,17 +37,11 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := Open(dir)
 			broken(&s.steps)
-			_, err = s.Make(t.Context(), "x", faultKey, nil, whole)
+			_, err := s.Make(t.Context(), "x", faultKey, nil, whole)
 			wantNoSpace(t, err, dir)
-			again, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := Open(dir)
 			if e, ok, err := again.Lookup("x", faultKey); err != nil || ok && (e.Size != 6 || len(e.files(t)) != 3) {
 				t.Errorf("partial result found: %+v, %v", e, err)
 			}
@@ -81,10 +75,7 @@ func wantNoSpace(t *testing.T, err error, dir string) {
 
 func TestFullDisk(t *testing.T) {
 	dir := disktest.Tiny(t, 256<<10)
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := Open(dir)
 	small, err := s.Make(t.Context(), "small", faultKey, nil, whole)
 	if err != nil {
 		t.Fatal(err)

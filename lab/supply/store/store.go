@@ -69,15 +69,9 @@ type steps struct {
 	settle func(dir string) error // the folder's own entries
 }
 
-// Open opens the store in dir, which is created if missing.
-func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, steps: steps{sync: disk.SyncTree, write: disk.WriteFile, rename: os.Rename, settle: disk.Sync}}
-	for _, d := range []string{s.dir, s.work(), s.locks()} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return nil, s.explain(fmt.Errorf("store: %w", err))
-		}
-	}
-	return s, nil
+// Open opens the store in dir. It writes nothing before Make: reading works in a read-only file system, and where nothing is stored.
+func Open(dir string) *Store {
+	return &Store{dir: dir, steps: steps{sync: disk.SyncTree, write: disk.WriteFile, rename: os.Rename, settle: disk.Sync}}
 }
 
 func (s *Store) explain(err error) error { return disk.Explain(err, s.dir, disk.CacheCure) }
@@ -115,6 +109,11 @@ func (s *Store) Lookup(name, key string) (Entry, bool, error) {
 func (s *Store) Make(ctx context.Context, name, key string, waiting func(), build func(ctx context.Context, dir string) (Meta, error)) (Entry, error) {
 	if e, ok, err := s.Lookup(name, key); ok || err != nil {
 		return e, err
+	}
+	for _, d := range []string{s.work(), s.locks()} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return Entry{}, s.explain(fmt.Errorf("store: %w", err))
+		}
 	}
 	lock := flock.New(filepath.Join(s.locks(), folder(name, key)))
 	ok, err := lock.TryLock()
@@ -245,7 +244,7 @@ func (s *Store) Prune(name string, keep int) error {
 // Entries returns all results, sorted by folder name.
 func (s *Store) Entries() ([]Entry, error) {
 	dirs, err := os.ReadDir(s.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	var list []Entry

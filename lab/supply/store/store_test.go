@@ -17,11 +17,7 @@ const key = "0123456789abcdef0123456789abcdef"
 
 func open(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return store.Open(t.TempDir())
 }
 
 func writes(content string) func(context.Context, string) (store.Meta, error) {
