@@ -43,7 +43,7 @@ var layers = [][]string{
 }
 
 // adapters each wrap one external system and are independent of one another.
-var adapters = []string{"cluster", "doctor", "engine", "forge", "registry", "runner", "snapshot", "supply"}
+var adapters = []string{"cluster", "doctor", "engine", "forge", "hostnames", "registry", "runner", "snapshot", "supply"}
 
 // seams are third-party modules that only the listed areas may import, so that an upstream change affects one place.
 var seams = map[string][]string{

@@ -13,6 +13,7 @@ type Part struct {
 	Inputs string   // digest
 	Needs  []string // ids of the steps that it needs, besides the network
 	First  bool     // the clusters need it
+	Serves []string // clusters that it is told about after their steps, if the plan has them
 	Keeps  string   // what its volume alone has, "the images and charts in the registry"; empty for nothing that anybody would miss
 }
 
@@ -23,16 +24,27 @@ type PartState struct {
 	Running   bool
 	Connected bool // to the lab's network, under its names
 	Answers   bool
+	Behind    string // what it was not told yet
 	Inputs    string
 }
 
 // partSteps returns the steps of the wanted parts that the clusters need, or of the others.
-func partSteps(d Desired, o Observed, first bool) []lab.Step {
+func partSteps(d Desired, o Observed, first bool, before []lab.Step) []lab.Step {
 	var steps []lab.Step
 	for _, part := range d.Parts {
 		if part.Wanted && part.First == first {
 			s := lab.Step{ID: part.Name, Kind: part.Name, Needs: append([]string{KindNetwork}, part.Needs...)}
 			s.Action, s.Reason = partAction(part, o.Parts[part.Name])
+			for _, c := range part.Serves {
+				id := id(KindCluster, c)
+				if !slices.ContainsFunc(before, func(s lab.Step) bool { return s.ID == id && s.Action != lab.ActionDelete }) {
+					continue
+				}
+				s.Needs = append(s.Needs, id)
+				if s.Action == lab.ActionNone && changes(before, id) {
+					s.Action, s.Reason = lab.ActionUpdate, "cluster "+c+" changes"
+				}
+			}
 			steps = append(steps, s)
 		}
 	}
@@ -69,6 +81,8 @@ func partAction(part Part, seen PartState) (lab.Action, string) {
 		return lab.ActionRepair, "not connected to the lab's network"
 	case !seen.Answers:
 		return lab.ActionRepair, "does not answer"
+	case seen.Behind != "":
+		return lab.ActionUpdate, seen.Behind
 	}
 	return lab.ActionNone, "runs"
 }

@@ -100,7 +100,7 @@ type Engine struct {
 func Build(d Desired, o Observed) []lab.Step {
 	steps := []lab.Step{{ID: KindPreflight, Kind: KindPreflight, Action: lab.ActionNone, Reason: d.Preflight}}
 	steps = append(steps, imagesStep(o), networkStep(o), forgeStep(d, o))
-	steps = append(steps, partSteps(d, o, true)...)
+	steps = append(steps, partSteps(d, o, true, nil)...)
 	if o.Former != "" {
 		o = withoutEngine(d, o)
 	}
@@ -128,7 +128,7 @@ func Build(d Desired, o Observed) []lab.Step {
 		bridged = append(bridged, s.ID)
 		steps = append(steps, s)
 	}
-	steps = append(append(steps, gone...), partSteps(d, o, false)...)
+	steps = append(append(steps, gone...), partSteps(d, o, false, steps)...)
 	left := leftPartSteps(d, o)
 	steps = append(append(steps, addonsStep(d, o, hub, slices.Concat(steps, left), bridged)), left...)
 	needParts(d, steps)

@@ -264,6 +264,17 @@ var cases = map[string]func(d *Desired, o *Observed){
 		apart.Connected = false
 		o.Parts["door"] = apart
 	},
+	"parts-serving": func(d *Desired, o *Observed) {
+		parts(d, o)
+		d.Parts[1].Needs, d.Parts[1].Serves, d.Recreate = nil, []string{"hub", "dev", "other"}, []string{"dev"}
+	},
+	"parts-behind": func(d *Desired, o *Observed) {
+		parts(d, o)
+		d.Parts[1].Serves = []string{"dev"}
+		door := o.Parts["door"]
+		door.Behind = "it does not know cluster dev"
+		o.Parts["door"] = door
+	},
 	"parts-left": func(d *Desired, o *Observed) {
 		parts(d, o)
 		d.Parts[0].Wanted, d.Parts[1].Wanted = false, false

@@ -105,6 +105,7 @@ type State struct {
 	Connected bool // to all networks, under all names
 	Answers   bool // it runs and is healthy
 	Fault     string
+	Behind    string         // what it does not know yet of the lab, though it answers
 	Inputs    string         // digest of its inputs, see Inputs
 	Ports     map[int]string // container port -> "127.0.0.1:5000", whether it runs or not
 }
@@ -275,6 +276,15 @@ func (s *Service) health(ctx context.Context, st State) error {
 	return s.spec.Health(ctx, Running{Addresses: st.Ports, Exec: func(ctx context.Context, command ...string) ([]byte, error) {
 		return s.docker.Exec(ctx, s.Container(), nil, command...)
 	}})
+}
+
+// File reads a file of the container; a missing one is empty.
+func (s *Service) File(ctx context.Context, path string) ([]byte, error) {
+	text, err := s.docker.File(ctx, s.Container(), path)
+	if errors.Is(err, docker.ErrNoFile) {
+		return nil, nil
+	}
+	return text, err
 }
 
 // Remove deletes container and volume. Missing ones are no error.

@@ -169,12 +169,14 @@ func portOf(at string) (int, error) {
 	return strconv.Atoi(port)
 }
 
-// fill writes the files. An archive keeps secrets off command lines.
-func (s *Service) fill(ctx context.Context) error {
+func (s *Service) fill(ctx context.Context) error { return s.Put(ctx, s.spec.Files...) }
+
+// Put writes files. An archive keeps secrets off command lines.
+func (s *Service) Put(ctx context.Context, files ...File) error {
 	archives := map[string]*bytes.Buffer{}
 	writers := map[string]*tar.Writer{}
 	made := map[string]bool{}
-	for _, f := range s.spec.Files {
+	for _, f := range files {
 		root := "/"
 		if v := s.spec.Volume; v != "" && strings.HasPrefix(f.Path, v+"/") {
 			root = v

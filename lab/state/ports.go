@@ -3,11 +3,13 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"homelab/lab"
 )
@@ -29,14 +31,28 @@ func FreePort(prefer int, taken ...int) (int, error) {
 	return 0, &lab.Error{Exit: lab.ExitFailed, Code: "no_port", Message: fmt.Sprintf("no free port from %d to %d on 127.0.0.1 and ::1", prefer, prefer+199)}
 }
 
-// free reports whether nothing listens on a port of an address, which this machine may not have.
+// free reports whether nothing listens on a port of an address, which this machine may not have. Only the container engine may listen on some.
 func free(address string, port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-	if err != nil {
+	at := net.JoinHostPort(address, strconv.Itoa(port))
+	l, err := net.Listen("tcp", at)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		c, err := net.DialTimeout("tcp", at, time.Second)
+		if err == nil {
+			return c.Close() != nil
+		}
+		return true
+	case err != nil:
 		return address == "::1" && !errors.Is(err, syscall.EADDRINUSE)
 	}
 	return l.Close() == nil
 }
+
+// Below wellKnown, the next port belongs to another protocol: instead of 443, a port from 8443 on is used.
+const (
+	wellKnown = 1024
+	elsewhere = 8000
+)
 
 // TakenPorts returns the ports of all labs, running or not.
 func TakenPorts() []int {
@@ -73,7 +89,11 @@ func (d *Dir) Port(name string, prefer int) (int, error) {
 	if had != 0 && free("127.0.0.1", had) {
 		return had, nil
 	}
-	port, err := FreePort(prefer, TakenPorts()...)
+	taken := TakenPorts()
+	if prefer < wellKnown && (slices.Contains(taken, prefer) || !free("127.0.0.1", prefer) || !free("::1", prefer)) {
+		prefer += elsewhere
+	}
+	port, err := FreePort(prefer, taken...)
 	if err != nil {
 		return 0, err
 	}

@@ -329,3 +329,23 @@ func TestRecordOfBefore(t *testing.T) {
 		t.Errorf("written as %s, %v", saved, err)
 	}
 }
+
+// TestWellKnownPort gets another port with the same last digits where a well-known one is taken.
+func TestWellKnownPort(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	d, err := Open("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:443")
+	if err == nil {
+		defer l.Close()
+	} else if c, err := net.Dial("tcp", "127.0.0.1:443"); err != nil { // nobody listens, and this test may not
+		t.Skip(err)
+	} else {
+		defer c.Close()
+	}
+	if got, err := d.Port("door/443", 443); err != nil || got < 8443 || got > 8443+200 {
+		t.Errorf("got %d, %v", got, err)
+	}
+}
