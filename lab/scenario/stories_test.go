@@ -51,8 +51,9 @@ func TestStories(t *testing.T) {
 		t.Run(name, eachEngine(func(t *testing.T, on lab.EngineType) {
 			synctest.Test(t, func(t *testing.T) {
 				l := scenariotest.NewOn(t, root(), on)
-				r := scenario.Player{World: l.World}.Play(t.Context(), load(t, root(), name))
-				if want := expected(name); r.Verdict != want {
+				told := load(t, root(), name)
+				r := scenario.Player{World: l.World}.Play(t.Context(), told)
+				if want := expected(told, on); r.Verdict != want {
 					t.Fatalf("want %s: %s", want, story(r))
 				}
 				unchanged(t, l)
@@ -64,8 +65,8 @@ func TestStories(t *testing.T) {
 // onClusters are the stories of operators that live in clusters alone; task stories plays them.
 var onClusters = []string{"canary", "drift-reported", "secrets-in-git", "secrets-outside"}
 
-func expected(name string) scenario.Verdict {
-	if slices.Contains(onClusters, name) {
+func expected(s *scenario.Scenario, on lab.EngineType) scenario.Verdict {
+	if slices.Contains(onClusters, s.Name) || len(s.Requires.Engine) > 0 && !slices.Contains(s.Requires.Engine, on) {
 		return scenario.Skipped
 	}
 	return scenario.Passed

@@ -73,6 +73,7 @@ type reading struct {
 
 type app struct {
 	scenario.Application
+	set      string // Argo CD's ApplicationSet
 	deployed string // digest of the last sync
 	synced   string // commit of the last sync
 	objects  []object

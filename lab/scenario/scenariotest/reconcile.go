@@ -101,8 +101,14 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 		}
 		return e.remove(ctx, name, a)
 	}
+	if a != nil && a.set != set.Name { // the other set goes, and its Applications with it
+		if err := e.remove(ctx, name, a); err != nil {
+			return err
+		}
+		a = nil
+	}
 	if a == nil {
-		a = &app{Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster, Sync: "Unknown", Health: "Unknown"}}}
+		a = &app{set: set.Name, Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster, Sync: "Unknown", Health: "Unknown"}}}
 		e.mu.Lock()
 		e.apps[name] = a
 		e.mu.Unlock()
