@@ -42,6 +42,11 @@ func (c *Call) UndoWithin(title string, within time.Duration, do func(context.Co
 	c.playing.undos = append(c.playing.undos, undo{title: title, within: within, do: do})
 }
 
+// UndoLast is like Undo for what objects from Git may need, such as the definition of their kind: it is undone once the engine has removed them.
+func (c *Call) UndoLast(title string, do func(context.Context) error) {
+	c.playing.undos = append(c.playing.undos, undo{title: title, within: restoreTimeout, do: do, last: true})
+}
+
 // Unchanged drops the last undo of the step, whose change was refused.
 func (c *Call) Unchanged() {
 	if n := len(c.playing.undos); n > c.undos && !c.playing.undos[n-1].branch {

@@ -49,7 +49,7 @@ func (p *playing) leave(ctx context.Context, interrupted func() bool) {
 	p.onStep(r)
 }
 
-// undo runs the undos in reverse order, each with its own timeout. A failure is reported and does not stop the others.
+// undo runs the undos in reverse order, each with its own timeout. A failure is reported and does not stop the others. compare reports an engine that does not follow.
 func (p *playing) undo(ctx context.Context) []string {
 	all := undoTimeout
 	for _, u := range p.undos {
@@ -58,12 +58,25 @@ func (p *playing) undo(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeoutCause(ctx, all, fmt.Errorf("no time left after %s", Span(all)))
 	defer cancel()
 	var left []string
-	for _, u := range slices.Backward(p.undos) {
-		_, err := within(ctx, u.within, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
-		if err != nil {
-			left = append(left, u.title+": "+err.Error())
+	each := func(last bool) {
+		for _, u := range slices.Backward(p.undos) {
+			if u.last != last {
+				continue
+			}
+			_, err := within(ctx, u.within, func(ctx context.Context) (struct{}, error) { return struct{}{}, u.do(ctx) })
+			if err != nil {
+				left = append(left, u.title+": "+err.Error())
+			}
 		}
 	}
+	each(false)
+	has := func(is func(undo) bool) bool { return slices.ContainsFunc(p.undos, is) }
+	if has(func(u undo) bool { return u.last }) && has(func(u undo) bool { return u.branch }) && p.before.settled == p.before.head {
+		if tree, err := p.world.Forge.Tree(ctx, Branch); err == nil {
+			_ = p.follow(ctx, tree.Commit)
+		}
+	}
+	each(true)
 	p.undos = nil
 	return left
 }

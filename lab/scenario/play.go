@@ -78,6 +78,7 @@ type undo struct {
 	within time.Duration
 	do     func(context.Context) error
 	branch bool // undoes all commits to a branch
+	last   bool // once the engine has followed the restored branch
 }
 
 type started struct {

@@ -179,3 +179,49 @@ func TestRestoreFails(t *testing.T) {
 type stuck struct{ *scenariotest.Forge }
 
 func (stuck) RemoveBranch(context.Context, string) error { return errors.New("it is protected") }
+
+// following calls back when somebody waits for the engine to follow.
+type following struct {
+	scenario.Engine
+	first func()
+}
+
+func (f *following) Follow(ctx context.Context, commit string, but []string, moved func()) error {
+	f.first()
+	f.first = func() {}
+	return f.Engine.Follow(ctx, commit, but, moved)
+}
+
+// A definition goes after what is of its kind, and a namespace after what is in it: once the engine has followed what Git was before.
+func TestRestoreDefinitionsLast(t *testing.T) {
+	stage(t, `
+  steps:
+    - title: a namespace by hand
+      apply: {cluster: prod, file: objects.yaml}
+    - title: a commit
+      commit: {message: m, set: {clusters/prod/addons/podinfo/values.yaml: {replicaCount: 4}}}
+    - title: four
+      expect: {object: {`+podinfo+`}, has: {spec.replicas: 4}}
+`, map[string]string{"objects.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: mine}\n"}, func(b *bench) {
+		asked := false
+		there := func() {
+			asked = true
+			c, err := b.Clusters.Client("prod")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.Resource(scenario.Subject{APIVersion: "v1", Kind: "Namespace", Name: "mine"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Get(t.Context(), "mine", metav1.GetOptions{}); err != nil {
+				t.Errorf("before the engine has followed: %v", err)
+			}
+		}
+		b.player.World.Engine = &following{Engine: b.player.World.Engine, first: there}
+		b.want(b.play(), scenario.Passed)
+		if !asked {
+			t.Error("nobody has waited for the engine")
+		}
+	})
+}

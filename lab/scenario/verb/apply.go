@@ -101,7 +101,11 @@ func (a *apply) one(ctx context.Context, c *scenario.Call, o *unstructured.Unstr
 	if err != nil {
 		return err
 	}
-	c.Undo(s.String(), func(ctx context.Context) error {
+	undo := c.Undo
+	if s.Kind == "CustomResourceDefinition" || s.Kind == "Namespace" {
+		undo = c.UndoLast
+	}
+	undo(s.String(), func(ctx context.Context) error {
 		if was != nil {
 			return putBack(ctx, r, was)
 		}
