@@ -174,6 +174,7 @@ type Cluster struct {
 	Kubernetes        string             // wanted version, a minor or an exact one; empty for lab's newest
 	Engine            EngineSpec         // hub only
 	Registry          bool               // the lab has a registry; hub only
+	Door              bool               // the lab has a door for names; hub only
 	Mounts            map[string]string  // address of a Git repository -> folder; hub only
 	Namespaces        []string           // that exist before the engine syncs anything
 	KubeconfigSecrets []KubeconfigSecret // on the hub besides lab's own, for Flux in shape hub; spokes only

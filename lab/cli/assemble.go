@@ -94,6 +94,7 @@ func (l *instance) addParts(creds state.Credentials) {
 	if hub.Registry {
 		l.core.Registry = registry.Of(login)
 	}
+	l.addDoor(hub.Door, creds)
 }
 
 // renew replaces a former lab's credentials, which its clusters know. From here on its forge rejects it, until lab up
@@ -105,6 +106,11 @@ func (l *instance) renew() error {
 	creds, err := l.ws.Dir.Credentials()
 	if err != nil {
 		return err
+	}
+	if l.with.estate.Hub().Door {
+		if err := ensureAuthority(l.ws.Dir, &creds); err != nil {
+			return err
+		}
 	}
 	l.gitea = forgeOf(l.ws, l.docker, creds)
 	l.core.Creds, l.core.Forge = creds, l.gitea

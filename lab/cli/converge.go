@@ -76,6 +76,9 @@ func lastScreen(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status
 	for _, c := range credentials(l) {
 		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+lab.Quote(c.Service))})
 	}
+	if at := doorURL(l.Dir, ""); at != "" {
+		s.Endpoints = append(s.Endpoints, ui.Entry{Name: "names", Text: at, Note: "lists them; authority: " + ws.Command("lab ca")})
+	}
 	s.Endpoints = append(s.Endpoints, ui.Entry{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"})
 	return s
 }

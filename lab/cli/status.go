@@ -73,6 +73,9 @@ func statusResult(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 	for _, c := range credentials(l) {
 		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + lab.Quote(c.Service))})
 	}
+	if at := doorURL(l.Dir, ""); at != "" {
+		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: "names", URL: at})
+	}
 	if len(st.Off) > 0 {
 		res.Starts = ws.OnEstate("lab up")
 	}

@@ -63,6 +63,7 @@ type Settings struct {
 	URL           string                        // user-facing URL of the engine, "http://127.0.0.1:8080"
 	Waves         bool                          // the estate has sync waves of ApplicationSets
 	LinksOut      bool                          // a repository has a symbolic link that leaves it
+	Addresses     bool                          // Services of type LoadBalancer and Ingresses get an address
 	Replaces      []string                      // Applications that the engine must not sync, as of Root
 	Guest         bool                          // an attached cluster, which gets no node ports
 	Extra         []string                      // components in addition to Definition.Images

@@ -32,6 +32,8 @@ type Credentials struct {
 	RegistryPassword string `json:"registryPassword,omitempty"`
 	RegistryHash     string `json:"registryHash,omitempty"` // bcrypt; stored so that the registry's settings are stable
 
+	Authority string `json:"authority,omitempty"` // of the lab's names: certificate and private key, in PEM
+
 	ForgeKeys   ForgeKeys         `json:"forgeKeys,omitzero"`
 	ForgeTokens map[string]string `json:"forgeTokens,omitempty"` // of the engines' accounts, by user
 }
@@ -148,6 +150,16 @@ func (d *Dir) Renew() error {
 	mac.Write([]byte("lab forge secret key"))
 	c.ForgeKeys = ForgeKeys{Secret: hex.EncodeToString(mac.Sum(nil)), Internal: password(), JWT: jwtKey()}
 	c.ForgePassword = password()
+	return d.write(credentialsFile, c)
+}
+
+// SaveAuthority keeps the certificate authority of the lab's names.
+func (d *Dir) SaveAuthority(ca string) error {
+	c, err := d.credentials()
+	if err != nil {
+		return err
+	}
+	c.Authority = ca
 	return d.write(credentialsFile, c)
 }
 

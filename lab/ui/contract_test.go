@@ -210,6 +210,7 @@ func contract() map[string]any {
 		"registry-ls":   RegistryListResult{"homelab", []RegistryContent{content()}},
 		"registry-rm":   RegistryRemoveResult{"homelab", []string{"registry:5000/team/podinfo:1"}},
 		"registry-url":  RegistryURLResult{"http://127.0.0.1:5000", "registry:5000"},
+		"ca":            CAResult{"homelab", "homelab.localhost", "-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n", strings.Repeat("0a", 32)},
 		"creds":         CredsResult{[]Credential{{"argocd", "http://127.0.0.1:8080", "admin", "..."}}},
 		"creds-service": Credential{"argocd", "http://127.0.0.1:8080", "admin", "..."},
 		"scenario-ls":   ScenarioList{[]ScenarioSummary{{"drift", "a human edits prod, and Git wins", "What is changed by hand lasts as long as self-heal takes.", 12}}},

@@ -20,6 +20,15 @@ func (u *UI) Result(v any, line string) error {
 	return nil
 }
 
+// CA prints `lab ca`: the certificate as a file.
+func (u *UI) CA(r CAResult) error {
+	if u.opts.JSON {
+		return u.JSON(r)
+	}
+	u.Raw(r.Certificate)
+	return nil
+}
+
 // Bridge prints `lab bridge show`: labels and annotations with their origins.
 func (u *UI) Bridge(labName string, list []lab.Registration) error {
 	if u.opts.JSON {

@@ -19,6 +19,8 @@ type Part struct {
 	plan.Part
 	Images  []string // components; the first is the container's
 	Service Service
+	// Leave removes what the part has in clusters that stay; may be nil.
+	Leave func(context.Context) error
 }
 
 // Service runs a part. Images are those of Part.Images.
@@ -111,6 +113,11 @@ func (r *run) doPart(ctx context.Context, s lab.Step, p lab.Progress) (apply.Out
 	if s.Action == lab.ActionDelete {
 		if s.Loses != "" && !r.options.Prune {
 			return apply.Outcome{}, fmt.Errorf("%s: its removal was not requested", part.Name)
+		}
+		if part.Leave != nil {
+			if err := part.Leave(ctx); err != nil {
+				return apply.Outcome{}, err
+			}
 		}
 		return apply.Outcome{Detail: "removed", Changes: []string{s.Reason}}, part.Service.Remove(ctx)
 	}

@@ -131,10 +131,15 @@ func (l *Lab) replaces() []string {
 func (l *Lab) values(c lab.Cluster) map[string]any {
 	return l.Definition.Values(engine.Settings{
 		Lab: l.Name, Ref: func(name string) string { return l.Supply.Ref(l.Release.Image(name)) }, PasswordHash: l.Creds.EngineHash, WebhookSecret: l.Creds.WebhookSecret, URL: l.EngineURL(),
-		Waves: l.Estate.Waves, LinksOut: l.Estate.LinksOut, Replaces: l.replaces(),
+		Waves: l.Estate.Waves, LinksOut: l.Estate.LinksOut, Addresses: l.addresses(), Replaces: l.replaces(),
 		Guest: c.Provider == lab.ProviderExisting,
 		Extra: l.Estate.Hub().Engine.Extra,
 	}, l.Estate.Hub().Engine.Values)
+}
+
+// addresses reports whether a door assigns addresses in all clusters. It does not in those that lab did not create.
+func (l *Lab) addresses() bool {
+	return l.Estate.Hub().Door && !slices.ContainsFunc(l.Estate.Clusters, func(c lab.Cluster) bool { return c.Provider == lab.ProviderExisting })
 }
 
 // engineChart returns the engine's chart.

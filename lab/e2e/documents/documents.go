@@ -82,6 +82,8 @@ var Elsewhere = map[string]string{
 	"lab registry url":                "TestParts/registry_added",
 	"lab creds registry":              "TestParts/registry_added",
 
+	"lab ca": "lab/cli: ca.txtar",
+
 	"lab diff --rev HEAD":          "lab/cli: diff.txtar",
 	"lab diff --rev HEAD~1..HEAD":  "lab/review: TestDocumentation",
 	"lab diff --rev main..feature": "lab/cli: diff.txtar",

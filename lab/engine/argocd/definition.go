@@ -30,7 +30,7 @@ func Definition(namespace string) engine.Definition {
 		Values: func(s engine.Settings, over map[string]any) map[string]any {
 			return Values(Settings{
 				Lab: s.Lab, Namespace: namespace, Image: lab.Image{Ref: s.Ref(imageComponent)}, Redis: lab.Image{Ref: s.Ref(imageRedis)},
-				PasswordHash: s.PasswordHash, WebhookSecret: s.WebhookSecret, URL: s.URL, Waves: s.Waves, LinksOut: s.LinksOut, Replaces: s.Replaces,
+				PasswordHash: s.PasswordHash, WebhookSecret: s.WebhookSecret, URL: s.URL, Waves: s.Waves, LinksOut: s.LinksOut, Addresses: s.Addresses, Replaces: s.Replaces,
 			}, over)
 		},
 		Inputs: Inputs,

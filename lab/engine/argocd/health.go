@@ -27,7 +27,7 @@ return hs
 `
 }
 
-// healthy is the health of Services and Ingresses. Nothing assigns them an address in a lab: with Argo CD's own checks, Services of type LoadBalancer and Ingresses would
+// healthy is the health of Services and Ingresses. Nothing assigns them an address in a lab without a door: with Argo CD's own checks, Services of type LoadBalancer and Ingresses would
 // never be healthy.
 const healthy = `return {status = "Healthy", message = ""}
 `

@@ -22,6 +22,7 @@ type Settings struct {
 	URL           string   // user-facing URL of Argo CD, "http://127.0.0.1:8080"
 	Waves         bool     // the estate has ApplicationSets in sync waves
 	LinksOut      bool     // a repository has a symbolic link that leaves it
+	Addresses     bool     // Services of type LoadBalancer and Ingresses get an address
 	Replaces      []string // Applications that would replace Argo CD
 }
 
@@ -35,6 +36,10 @@ func Values(s Settings, over map[string]any) map[string]any {
 		s.NodePort = DefaultNodePort
 	}
 	params, cm := params(s.LinksOut), configMap(s)
+	if s.Addresses { // Argo CD's own checks wait for one
+		delete(cm, serviceHealth)
+		delete(cm, ingressHealth)
+	}
 	if s.Waves {
 		inWaves(params, cm, s.Replaces)
 	}
@@ -119,13 +124,18 @@ func configMap(s Settings) map[string]any {
 		// As in the Argo CD of repositories whose kustomizations inflate charts; no effect on others.
 		"kustomize.buildOptions": "--enable-helm",
 
-		"resource.customizations.health.argoproj.io_Application":   applicationHealth(cmp.Or(s.Namespace, Namespace)),
-		"resource.customizations.health.Service":                   healthy,
-		"resource.customizations.health.networking.k8s.io_Ingress": healthy,
-		"resource.customizations.health.PersistentVolumeClaim":     claimHealth,
-		"resource.exclusions":                                      exclusions,
+		"resource.customizations.health.argoproj.io_Application": applicationHealth(cmp.Or(s.Namespace, Namespace)),
+		serviceHealth: healthy,
+		ingressHealth: healthy,
+		"resource.customizations.health.PersistentVolumeClaim": claimHealth,
+		"resource.exclusions": exclusions,
 	}
 }
+
+const (
+	serviceHealth = "resource.customizations.health.Service"
+	ingressHealth = "resource.customizations.health.networking.k8s.io_Ingress"
+)
 
 // exclusions keep lab's own documents, which may be in a synced folder, from being deployed. The others are excluded by upstream's chart as well: volatile, and
 // never in Git.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,10 +28,11 @@ const SpokeNamespace = "lab-system"
 // tokenWithin bounds the wait for a token: the token controller answers in milliseconds.
 const tokenWithin = 30 * time.Second
 
-// Access is an engine's account in a spoke.
+// Access is an account of the lab's in a cluster: an engine's in a spoke, or its door's.
 type Access struct {
 	Account string         // ServiceAccount in SpokeNamespace
 	Labels  map[string]any // of all its objects
+	Rules   []any          // RBAC rules, as in a ClusterRole; nil for all rights
 }
 
 func (x Access) token() string { return x.Account + "-token" }
@@ -44,35 +46,15 @@ type Credential struct {
 	CA    []byte // PEM
 }
 
-// Ensure creates the account if missing, with all rights, and reads its token. The token is bound to a Secret and does not expire, since a lab may
+// Ensure creates the account if missing, with its rights, and reads its token. The token is bound to a Secret and does not expire, since a lab may
 // be stopped for weeks; it ends with the cluster. made reports whether anything was created or repaired. SpokeNamespace must exist. Objects of the same names that
 // are not the lab's are not overwritten.
 func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Credential, made bool, err error) {
-	account := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ServiceAccount",
-		"metadata": map[string]any{"name": x.Account, "namespace": SpokeNamespace, "labels": x.Labels},
-	}}
-	binding := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-		"metadata": map[string]any{"name": x.Binding(), "labels": x.Labels},
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": x.Account, "namespace": SpokeNamespace}},
-	}}
-	token := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-		"metadata": map[string]any{
-			"name": x.token(), "namespace": SpokeNamespace, "labels": x.Labels,
-			"annotations": map[string]any{"kubernetes.io/service-account.name": x.Account},
-		},
-	}}
 	if err := x.free(ctx, spoke, Namespaces, "", SpokeNamespace); err != nil {
 		return Credential{}, false, err
 	}
 	var issued *unstructured.Unstructured
-	for _, part := range []struct {
-		resource schema.GroupVersionResource
-		want     *unstructured.Unstructured
-	}{{ServiceAccounts, account}, {ClusterRoleBindings, binding}, {Secrets, token}} {
+	for _, part := range x.parts() {
 		if err := x.free(ctx, spoke, part.resource, part.want.GetNamespace(), part.want.GetName()); err != nil {
 			return Credential{}, made, err
 		}
@@ -87,6 +69,58 @@ func (x Access) Ensure(ctx context.Context, spoke dynamic.Interface) (cred Crede
 	}
 	cred, err = x.awaitToken(ctx, spoke)
 	return cred, made, err
+}
+
+// Observe returns the account's token, and whether the account is as Ensure makes it.
+func (x Access) Observe(ctx context.Context, in dynamic.Interface) (cred Credential, whole bool, err error) {
+	for _, part := range x.parts() {
+		have, same, err := Compare(ctx, in, part.resource, part.want)
+		if err != nil || !same {
+			return Credential{}, false, err
+		}
+		cred, whole = readCredential(have)
+	}
+	return cred, whole, nil
+}
+
+// part is an object of an account.
+type part struct {
+	resource schema.GroupVersionResource
+	want     *unstructured.Unstructured
+}
+
+// parts returns the objects of the account, the Secret last.
+func (x Access) parts() []part {
+	role := "cluster-admin"
+	var list []part
+	add := func(resource schema.GroupVersionResource, o map[string]any) {
+		list = append(list, part{resource, &unstructured.Unstructured{Object: o}})
+	}
+	add(ServiceAccounts, map[string]any{
+		"apiVersion": "v1", "kind": "ServiceAccount",
+		"metadata": map[string]any{"name": x.Account, "namespace": SpokeNamespace, "labels": x.Labels},
+	})
+	if x.Rules != nil {
+		role = x.Binding()
+		add(ClusterRoles, map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+			"metadata": map[string]any{"name": role, "labels": x.Labels}, "rules": x.Rules,
+		})
+	}
+	add(ClusterRoleBindings, map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+		"metadata": map[string]any{"name": x.Binding(), "labels": x.Labels},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": x.Account, "namespace": SpokeNamespace}},
+	})
+	add(Secrets, map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+		"metadata": map[string]any{
+			"name": x.token(), "namespace": SpokeNamespace, "labels": x.Labels,
+			"annotations": map[string]any{"kubernetes.io/service-account.name": x.Account},
+		},
+	})
+	return list
 }
 
 // free returns an error if an object exists that is not the lab's.
@@ -153,18 +187,23 @@ var ErrNoToken = errors.New("no token was issued")
 
 // Revoke deletes the account from a spoke, but not lab's namespace.
 func (x Access) Revoke(ctx context.Context, spoke dynamic.Interface) error {
-	for _, part := range []struct {
-		resource        schema.GroupVersionResource
-		namespace, name string
-	}{{ClusterRoleBindings, "", x.Binding()}, {Secrets, SpokeNamespace, x.token()}, {ServiceAccounts, SpokeNamespace, x.Account}} {
-		objects := spoke.Resource(part.resource).Namespace(part.namespace)
-		o, err := objects.Get(ctx, part.name, metav1.GetOptions{})
-		if err == nil && any(o.GetLabels()[lab.LabelName]) == x.Labels[lab.LabelName] {
-			err = objects.Delete(ctx, part.name, metav1.DeleteOptions{})
+	for _, part := range slices.Backward(x.parts()) {
+		if err := remove(ctx, spoke, part, x.Labels[lab.LabelName]); err != nil {
+			return err
 		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return Wrap(part.resource.Resource+" "+part.name, err)
-		}
+	}
+	return nil
+}
+
+// remove deletes an object if it is the lab's.
+func remove(ctx context.Context, in dynamic.Interface, p part, labName any) error {
+	objects, name := Place(in, p.resource, p.want)
+	o, err := objects.Get(ctx, p.want.GetName(), metav1.GetOptions{})
+	if err == nil && any(o.GetLabels()[lab.LabelName]) == labName {
+		err = objects.Delete(ctx, p.want.GetName(), metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Wrap(name, err)
 	}
 	return nil
 }

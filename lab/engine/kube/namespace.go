@@ -20,6 +20,7 @@ var (
 	Secrets             = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	ConfigMaps          = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	ServiceAccounts     = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	ClusterRoles        = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	ClusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 )
 

@@ -120,6 +120,10 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 				r.mapping(n, at) // no settings yet
 				c.Registry = true
 			}},
+			entry{"door", func(n *yaml.Node, at string) {
+				r.mapping(n, at)
+				c.Door = true
+			}},
 			entry{"repositories", r.texts(&c.Mounts)},
 			entry{"namespaces", r.namespaces(&c.Namespaces)},
 			entry{"kubeconfigSecrets", r.kubeconfigSecrets(&c.KubeconfigSecrets)},
@@ -136,6 +140,9 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	}
 	if at, ok := r.At["spec.registry"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke has no registry", "spec.registry belongs to the hub, and serves every cluster")
+	}
+	if at, ok := r.At["spec.door"]; ok && c.Role == lab.RoleSpoke {
+		r.failAt(at, "a spoke has no door", "spec.door belongs to the hub, and leads to every cluster")
 	}
 	if at, ok := r.At["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")

@@ -38,7 +38,7 @@ type Kinds map[schema.GroupVersionResource]string
 
 // Core returns the kinds used by every engine.
 func Core() Kinds {
-	kinds := Kinds{kube.Namespaces: "Namespace", kube.ServiceAccounts: "ServiceAccount", kube.ClusterRoleBindings: "ClusterRoleBinding"}
+	kinds := Kinds{kube.Namespaces: "Namespace", kube.ServiceAccounts: "ServiceAccount", kube.ClusterRoles: "ClusterRole", kube.ClusterRoleBindings: "ClusterRoleBinding"}
 	for kind, r := range kube.ExtraKinds {
 		kinds[r] = kind
 	}
