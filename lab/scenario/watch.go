@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -130,10 +131,17 @@ func (r *Recorder) run(w *watching) error {
 			return err
 		}
 		err = o.once(r.ctx)
-		if r.ctx.Err() == nil {
+		switch {
+		case r.ctx.Err() != nil:
+			return nil
+		case apierrors.IsNotFound(err): // the definition is gone, and what was of its kind
+			meta.MaybeResetRESTMapper(client.Mapper)
+			r.absent(w.of)
+			w.looked()
+		default:
 			r.lose(w.covers, err)
-			_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
 		}
+		_ = lab.Sleep(r.ctx, watchRetry) // the loop sees r.ctx end
 	}
 	return nil
 }

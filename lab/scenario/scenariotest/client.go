@@ -2,6 +2,7 @@ package scenariotest
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +156,9 @@ func (w way) List(ctx context.Context, options metav1.ListOptions) (*unstructure
 	return asked(ctx, w, func() (*unstructured.UnstructuredList, error) {
 		if w.api.clusters.Forbidden[w.resource.Resource] {
 			return nil, apierrors.NewForbidden(w.resource.GroupResource(), "", nil)
+		}
+		if !w.api.clusters.serves(w.api.name, w.resource) { // as to a client that has discovered the kind before it went
+			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource"}}
 		}
 		w.api.mu.Lock()
 		defer w.api.mu.Unlock()

@@ -40,6 +40,14 @@ func (c *Clusters) undefined(cluster string, objects []object) (object, bool) {
 	return object{}, false
 }
 
+// serves reports whether a cluster serves a resource.
+func (c *Clusters) serves(cluster string, r schema.GroupVersionResource) bool {
+	return r.Group != customGroup || slices.ContainsFunc(c.list(cluster, definitionKind()), func(u unstructured.Unstructured) bool {
+		group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
+		return group == customGroup
+	})
+}
+
 func defines(definition map[string]any, kind string) bool {
 	name, _, _ := unstructured.NestedString(definition, "spec", "names", "kind")
 	return definition["kind"] == "CustomResourceDefinition" && name == kind

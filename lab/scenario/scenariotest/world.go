@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"homelab/lab"
@@ -96,6 +97,9 @@ func (l *Lab) Objects(t *testing.T) map[string]string {
 				t.Fatal(err)
 			}
 			list, err := client.Dynamic.Resource(mapping.Resource).List(t.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) { // no definition
+				continue
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
