@@ -175,6 +175,7 @@ type Cluster struct {
 	Engine            EngineSpec         // hub only
 	Registry          bool               // the lab has a registry; hub only
 	Door              bool               // the lab has a door for names; hub only
+	Runner            bool               // the lab checks pull requests; hub only
 	Mounts            map[string]string  // address of a Git repository -> folder; hub only
 	Namespaces        []string           // that exist before the engine syncs anything
 	KubeconfigSecrets []KubeconfigSecret // on the hub besides lab's own, for Flux in shape hub; spokes only

@@ -95,6 +95,7 @@ func (l *instance) addParts(creds state.Credentials) {
 		l.core.Registry = registry.Of(login)
 	}
 	l.addDoor(hub.Door, creds)
+	l.addRunner(creds, hub.Runner)
 }
 
 // renew replaces a former lab's credentials, which its clusters know. From here on its forge rejects it, until lab up

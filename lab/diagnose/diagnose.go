@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,9 +111,16 @@ func (a *Archive) json(name string, v any, err error) {
 	a.add(name, data, err)
 }
 
-// containers adds the containers of the lab's network: the nodes with their journals, the forge and the other parts.
+// containers adds the containers of the lab's network, and those of its parts that are not in it: the nodes with their journals, the forge and the other parts.
 func (a *Archive) containers(ctx context.Context, s Subject) {
 	list, err := s.Containers.Containers(ctx, "network="+lab.NetworkName(s.Lab))
+	parts, perr := s.Containers.Containers(ctx, "label="+lab.LabelName+"="+s.Lab, "label="+lab.LabelPart)
+	err = errors.Join(err, perr)
+	for _, part := range parts {
+		if !slices.ContainsFunc(list, func(c docker.Container) bool { return c.Name == part.Name }) {
+			list = append(list, part)
+		}
+	}
 	a.json("containers.json", list, err)
 	for _, c := range list {
 		out, err := s.Containers.Logs(ctx, c.Name, 2000)

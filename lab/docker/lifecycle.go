@@ -92,6 +92,15 @@ func (d *Docker) Logs(ctx context.Context, container string, lines int) ([]byte,
 	return out, nil
 }
 
+// Follow writes the last lines of a container's output, and what it writes until it or the context ends.
+func (d *Docker) Follow(ctx context.Context, container string, lines int, to io.Writer) error {
+	cmd := exec.CommandContext(ctx, d.program, "logs", "--follow", "--tail", strconv.Itoa(lines), container)
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Stdout, cmd.Stderr = to, to
+	err := cmd.Run()
+	return cmp.Or(ctx.Err(), err)
+}
+
 // File reads a file of a container in any state.
 func (d *Docker) File(ctx context.Context, container, path string) ([]byte, error) {
 	out, err := d.Output(ctx, nil, "cp", container+":"+path, "-")

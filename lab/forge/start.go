@@ -148,8 +148,11 @@ func (g *Gitea) create(ctx context.Context, spec Spec, port int, p lab.Progress)
 		"--restart", "unless-stopped", // survives reboots
 		"--user", account+":"+account, "--security-opt", "no-new-privileges", "--cap-drop", "ALL",
 		// Bypass the image's entrypoint, which starts an SSH server and a supervisor and requires root.
-		"--entrypoint", gateProgram, spec.Image.Ref, "-listen", ":"+httpPort, "-to", "127.0.0.1:"+innerPort, "-hosts", "localhost,127.0.0.1,"+g.name, "-guests", dataDir+"/"+guestsFile,
-		"--", program, "--work-path", workPath, "--config", appINI, "web")
+		"--entrypoint", gateProgram, spec.Image.Ref, "-listen", ":"+httpPort, "-to", "127.0.0.1:"+innerPort, "-hosts", "localhost,127.0.0.1,"+g.name)
+	if spec.Runner != (Guest{}) {
+		args = append(args, "-guests", dataDir+"/"+guestsFile)
+	}
+	args = append(args, "--", program, "--work-path", workPath, "--config", appINI, "web")
 	if _, err := g.docker.Output(ctx, nil, args...); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -25,6 +25,9 @@ const (
 	Name       = "runner"
 	WorkerName = "runner-worker"
 )
+
+// repository is that of the image.
+const repository = "lab-runner"
 
 // Users of the containers
 const (
@@ -63,7 +66,7 @@ func (i Image) ref() (string, error) {
 		fmt.Fprintf(sum, "%s %x\n", name, of)
 	}
 	const short = 12
-	return "lab-runner:" + hex.EncodeToString(sum.Sum(nil))[:short], nil
+	return repository + ":" + hex.EncodeToString(sum.Sum(nil))[:short], nil
 }
 
 func keys(m map[string][]byte) func(func(string) bool) {
@@ -135,20 +138,21 @@ func copied(w *tar.Writer, from, to string) error {
 	return err
 }
 
-// Runner is one of the two containers.
+// Runner is the worker and the supervisor of a lab.
 type Runner struct {
-	*service.Service
+	worker, supervisor *service.Service
+
 	lab    string
 	docker *docker.Docker
-	image  func() (Image, error)
-	forge  string // container to connect with; empty for the worker
+	image  func(ctx context.Context) (Image, error)
+	forge  string // container
 }
 
 // Options are what both containers need.
 type Options struct {
 	Place   Place
 	Secrets Secrets
-	Image   func() (Image, error)
+	Image   func(ctx context.Context) (Image, error)
 	Forge   string // container
 }
 
@@ -160,8 +164,8 @@ func Hook(labName string) string {
 	return "http://" + lab.PartName(labName, Name) + ":" + strconv.Itoa(Port) + "/hook"
 }
 
-// New returns the worker and the supervisor of a lab. It makes no requests.
-func New(labName string, d *docker.Docker, ports service.Ports, o Options) (worker, supervisor *Runner) {
+// New returns the runner of a lab. It makes no requests.
+func New(labName string, d *docker.Docker, ports service.Ports, o Options) *Runner {
 	place, _ := json.Marshal(o.Place) // cannot fail: strings
 	secret, _ := json.Marshal(o.Secrets)
 	ids := func(id int) string { return fmt.Sprintf("%d:%d", id, id) }
@@ -169,34 +173,48 @@ func New(labName string, d *docker.Docker, ports service.Ports, o Options) (work
 		_, err := r.Exec(ctx, program, Answers, string(place))
 		return err
 	}
-	worker = &Runner{lab: labName, docker: d, image: o.Image, Service: service.New(labName, d, ports, service.Spec{
-		Name: WorkerName, Command: []string{program, Works, string(place)}, User: ids(workerUser), Volume: exchange, Alone: true, Tmpfs: map[string]string{WorkDir: "size=" + workerFiles},
-		Memory: workerMemory, Processes: workerProcesses, CPUs: workerCPUs, ReadOnly: true, Health: wait,
-	})}
-	supervisor = &Runner{lab: labName, docker: d, image: o.Image, forge: o.Forge, Service: service.New(labName, d, ports, service.Spec{
-		Name: Name, Command: []string{program, Supervises, string(place)}, User: ids(supervisorUser), Volume: secrets, Alone: true, Networks: []string{Network(labName)},
-		Mounts: map[string]string{lab.PartName(labName, WorkerName): exchange}, Files: []service.File{{Path: SecretsFile, Data: secret, Mode: 0o400, Owner: supervisorUser}},
-		Memory: supervisorMemory, Processes: workerProcesses, CPUs: workerCPUs, ReadOnly: true, Health: wait,
-	})}
-	return worker, supervisor
-}
-
-// Inputs returns a digest of the image and the specification.
-func (r *Runner) Inputs(...lab.Image) string {
-	image, err := r.image()
-	if err == nil {
-		var ref string
-		if ref, err = image.ref(); err == nil {
-			return r.Service.Inputs(lab.Image{Ref: ref})
-		}
+	return &Runner{
+		lab: labName, docker: d, image: o.Image, forge: o.Forge,
+		worker: service.New(labName, d, ports, service.Spec{
+			Name: WorkerName, Command: []string{program, Works, string(place)}, User: ids(workerUser), Volume: exchange, Alone: true, Tmpfs: map[string]string{WorkDir: "size=" + workerFiles},
+			Memory: workerMemory, Processes: workerProcesses, CPUs: workerCPUs, ReadOnly: true, Health: wait,
+		}),
+		supervisor: service.New(labName, d, ports, service.Spec{
+			Name: Name, Command: []string{program, Supervises, string(place)}, User: ids(supervisorUser), Volume: secrets, Alone: true, Networks: []string{Network(labName)},
+			Mounts: map[string]string{lab.PartName(labName, WorkerName): exchange}, Files: []service.File{{Path: SecretsFile, Data: secret, Mode: 0o400, Owner: supervisorUser}},
+			Memory: supervisorMemory, Processes: workerProcesses, CPUs: workerCPUs, ReadOnly: true, Health: wait,
+		}),
 	}
-	return err.Error() // Start says so
 }
 
-// Observe returns the state. The supervisor is connected if the forge is in its network, too.
+// Inputs returns a digest of the image and of both containers' specifications.
+func (r *Runner) Inputs(...lab.Image) string {
+	image, err := r.image(context.Background())
+	ref := ""
+	if err == nil {
+		ref, err = image.ref()
+	}
+	if err != nil {
+		return err.Error() // Start says so
+	}
+	return r.worker.Inputs(lab.Image{Ref: ref}) + " " + r.supervisor.Inputs(lab.Image{Ref: ref})
+}
+
+// Observe returns the state of both containers as that of one. It is connected if the forge is in the supervisor's network, too.
 func (r *Runner) Observe(ctx context.Context) (service.State, error) {
-	st, err := r.Service.Observe(ctx)
-	if err == nil && st.Connected && r.forge != "" {
+	w, err := r.worker.Observe(ctx)
+	if err != nil {
+		return service.State{}, err
+	}
+	s, err := r.supervisor.Observe(ctx)
+	if err != nil {
+		return service.State{}, err
+	}
+	st := service.State{
+		Exists: w.Exists && s.Exists, Volume: w.Exists || w.Volume || s.Exists || s.Volume, Running: w.Running && s.Running, Connected: w.Connected && s.Connected,
+		Answers: w.Answers && s.Answers, Fault: cmp.Or(w.Fault, s.Fault), Inputs: w.Inputs + " " + s.Inputs,
+	}
+	if st.Connected {
 		st.Connected, err = r.reached(ctx)
 	}
 	return st, err
@@ -212,22 +230,38 @@ func (r *Runner) reached(ctx context.Context) (bool, error) {
 	return connected, nil
 }
 
-// Start makes the container run; see Start of package service.
+// Start makes both containers run; see Start of package service. The worker is first: the supervisor has its volume.
 func (r *Runner) Start(ctx context.Context, p lab.Progress, _ ...lab.Image) error {
-	image, err := r.image()
+	image, err := r.image(ctx)
 	if err != nil {
 		return err
 	}
 	ref, err := image.load(ctx, r.docker, p)
+	if err == nil {
+		err = r.connect(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
-	if r.forge != "" {
-		if err := r.connect(ctx); err != nil {
-			return fmt.Errorf("%s: %w", Name, err)
-		}
+	if err := r.worker.Start(ctx, p, lab.Image{Ref: ref}); err != nil {
+		return err
 	}
-	return r.Service.Start(ctx, p, lab.Image{Ref: ref})
+	if err := r.supervisor.Start(ctx, p, lab.Image{Ref: ref}); err != nil {
+		return err
+	}
+	r.forget(ctx)
+	return nil
+}
+
+// forget removes the images of runners that no container has. Making one takes seconds.
+func (r *Runner) forget(ctx context.Context) {
+	out, err := r.docker.Output(ctx, nil, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference="+repository)
+	if err != nil {
+		return
+	}
+	for _, ref := range strings.Fields(string(out)) {
+		_, _ = r.docker.Output(ctx, nil, "image", "rm", ref) // fails while a container has it
+	}
 }
 
 // connect makes the supervisor's network, with the forge. It has no way out, and this machine has no address in it.
@@ -249,15 +283,11 @@ func (r *Runner) connect(ctx context.Context) error {
 	return err
 }
 
-// Remove deletes container, volume and network. Missing ones are no error.
+// Remove deletes containers, volumes, network and image. Missing ones are no error. The worker is last: while it is there, the rest is looked for.
 func (r *Runner) Remove(ctx context.Context) error {
-	err := r.Service.Remove(ctx)
-	if err != nil || r.forge == "" {
+	if err := r.supervisor.Remove(ctx); err != nil {
 		return err
 	}
-	const limit = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	name := Network(r.lab)
 	if _, err := r.docker.Output(ctx, nil, "network", "disconnect", "--force", name, r.forge); err != nil && !docker.NotFound(err) && !docker.Prints(err, "is not connected") {
 		return fmt.Errorf("%s: %w", Name, err)
@@ -265,5 +295,9 @@ func (r *Runner) Remove(ctx context.Context) error {
 	if _, err := r.docker.Output(ctx, nil, "network", "rm", name); err != nil && !docker.NotFound(err) {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
+	if err := r.worker.Remove(ctx); err != nil {
+		return err
+	}
+	r.forget(ctx)
 	return nil
 }

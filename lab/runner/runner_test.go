@@ -3,6 +3,7 @@ package runner
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -58,20 +59,18 @@ func TestInputs(t *testing.T) {
 	if err := os.WriteFile(program, []byte("lab"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := Options{Place: Place{Lab: "demo"}, Image: func() (Image, error) { return Image{Program: program}, nil }, Forge: "lab-demo-forge"}
-	worker, supervisor := New("demo", docker.New(), nil, at)
-	if worker.Inputs() == supervisor.Inputs() || worker.Name() != WorkerName || supervisor.Name() != Name {
-		t.Error("both are the same")
-	}
+	at := Options{Place: Place{Lab: "demo"}, Image: func(context.Context) (Image, error) { return Image{Program: program}, nil }, Forge: "lab-demo-forge"}
+	first := New("demo", docker.New(), nil, at).Inputs()
 	at.Secrets.Password = "other"
-	if _, changed := New("demo", docker.New(), nil, at); changed.Inputs() == supervisor.Inputs() {
+	if New("demo", docker.New(), nil, at).Inputs() == first {
 		t.Error("another password changes nothing")
 	}
-	at.Image = func() (Image, error) { return Image{}, errors.New("no program") }
-	if worker, _ = New("demo", docker.New(), nil, at); worker.Inputs() != "no program" {
-		t.Error(worker.Inputs())
+	at.Image = func(context.Context) (Image, error) { return Image{}, errors.New("no program") }
+	r := New("demo", docker.New(), nil, at)
+	if got := r.Inputs(); got != "no program" {
+		t.Error(got)
 	}
-	if err := worker.Start(t.Context(), func(string) {}); err == nil {
+	if err := r.Start(t.Context(), func(string) {}); err == nil {
 		t.Error("it starts")
 	}
 }

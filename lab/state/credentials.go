@@ -34,6 +34,9 @@ type Credentials struct {
 
 	Authority string `json:"authority,omitempty"` // of the lab's names: certificate and private key, in PEM
 
+	RunnerPassword string `json:"runnerPassword,omitempty"` // of its account, with the forge's gate
+	RunnerSecret   string `json:"runnerSecret,omitempty"`   // that signs the forge's calls
+
 	ForgeKeys   ForgeKeys         `json:"forgeKeys,omitzero"`
 	ForgeTokens map[string]string `json:"forgeTokens,omitempty"` // of the engines' accounts, by user
 }
@@ -67,7 +70,7 @@ func (d *Dir) credentials() (Credentials, error) {
 
 func newCredentials() (Credentials, error) {
 	c := Credentials{ForgeUser: "lab", EngineUser: "admin", EngineSince: time.Now().UTC().Truncate(time.Second)}
-	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret} {
+	for _, s := range []*string{&c.ForgePassword, &c.EnginePassword, &c.WebhookSecret, &c.RunnerPassword, &c.RunnerSecret} {
 		*s = password()
 	}
 	c.ForgeKeys = ForgeKeys{Secret: password(), Internal: password(), JWT: jwtKey()}
@@ -135,8 +138,11 @@ func (d *Dir) Renew() error {
 		}
 		return d.write(credentialsFile, c)
 	}
-	if err != nil || c.ForgeKeys != (ForgeKeys{}) && c.RegistryHash != "" {
+	if err != nil || c.ForgeKeys != (ForgeKeys{}) && c.RegistryHash != "" && c.RunnerPassword != "" {
 		return err
+	}
+	if c.RunnerPassword == "" {
+		c.RunnerPassword, c.RunnerSecret = password(), password()
 	}
 	if c.RegistryHash == "" {
 		if err := c.addRegistry(); err != nil {

@@ -86,7 +86,7 @@ func (d *Dir) removeExcept(name string, clusters []string) error {
 }
 
 // kept are the files and folders of a snapshot. Others are about the estate or a single run.
-var kept = []string{recordFile, credentialsFile, ForgeFile, portsFile, clustersDir, kubeconfigsDir}
+var kept = []string{recordFile, credentialsFile, ForgeFile, portsFile, partsFile, clustersDir, kubeconfigsDir}
 
 // Export reads the files of a snapshot, by slash-separated path.
 func (d *Dir) Export() (map[string][]byte, error) {

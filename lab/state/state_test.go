@@ -141,7 +141,7 @@ func TestKeysOfNewLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, key := range []string{c.ForgePassword, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash} {
+	for _, key := range []string{c.ForgePassword, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash, c.RunnerPassword, c.RunnerSecret} {
 		if len(key) < 24 || seen[key] {
 			t.Errorf("keys %+v", c.ForgeKeys)
 		}
@@ -294,7 +294,7 @@ func TestSecrets(t *testing.T) {
 	}
 	values, kubeconfigs := d.Secrets()
 	slices.Sort(values)
-	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash}
+	want := []string{c.ForgePassword, c.EnginePassword, c.EngineHash, c.WebhookSecret, c.ForgeKeys.Secret, c.ForgeKeys.Internal, c.ForgeKeys.JWT, c.RegistryPassword, c.RegistryHash, c.RunnerPassword, c.RunnerSecret}
 	slices.Sort(want)
 	if !slices.Equal(values, want) || len(kubeconfigs) != 1 || string(kubeconfigs[0]) != "token: x" {
 		t.Errorf("%q, %q", values, kubeconfigs)

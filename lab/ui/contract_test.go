@@ -209,6 +209,9 @@ func contract() map[string]any {
 		"registry-push": RegistryPushResult{"homelab", content()},
 		"registry-ls":   RegistryListResult{"homelab", []RegistryContent{content()}},
 		"registry-rm":   RegistryRemoveResult{"homelab", []string{"registry:5000/team/podinfo:1"}},
+		"runner-log": RunnerLogResult{"homelab", []RunnerLogEntry{
+			{Time: "2026-11-28T12:00:00Z", Level: "info", Message: "checked", Request: 3, Title: "three replicas", Head: commit, Check: "diff", State: "success", Said: "differences in 1 of 8 applications: 1 change", Seconds: 1.25},
+		}},
 		"registry-url":  RegistryURLResult{"http://127.0.0.1:5000", "registry:5000"},
 		"ca":            CAResult{"homelab", "homelab.localhost", "-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n", strings.Repeat("0a", 32)},
 		"creds":         CredsResult{[]Credential{{"argocd", "http://127.0.0.1:8080", "admin", "..."}}},

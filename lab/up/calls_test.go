@@ -259,7 +259,7 @@ func (p *process) parts() []up.Part {
 		if f.Keeps {
 			part.Keeps = "what was pushed to it"
 		} else {
-			part.Needs = []string{"cluster/hub"}
+			part.Needs, part.Charts, part.Passing = []string{"cluster/hub"}, true, true
 		}
 		list = append(list, part)
 	}

@@ -145,7 +145,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 		})
 	}
 	group.Go(func() error {
-		charts, err := l.chartsAtHand(ctx)
+		charts, err := l.ChartsAtHand(ctx)
 		if err != nil {
 			return err
 		}
@@ -168,8 +168,8 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 	return err
 }
 
-// chartsAtHand returns the addon charts that can be compared with the forge without a download.
-func (l *Lab) chartsAtHand(ctx context.Context) ([]lab.Chart, error) {
+// ChartsAtHand returns the addons' charts of lab's own that are on this machine.
+func (l *Lab) ChartsAtHand(ctx context.Context) ([]lab.Chart, error) {
 	var charts []lab.Chart
 	for _, n := range l.addonCharts() {
 		if !l.Supply.Present("", n.chart, n.version) {

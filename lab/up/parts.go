@@ -18,6 +18,8 @@ import (
 type Part struct {
 	plan.Part
 	Images  []string // components; the first is the container's
+	Charts  bool     // its service carries the addons' charts
+	Passing bool     // it has nothing to keep: snapshots are without it
 	Service Service
 	// Leave removes what the part has in clusters that stay; may be nil.
 	Leave func(context.Context) error
@@ -57,6 +59,9 @@ func (l *Lab) parts(ctx context.Context, seen plan.Observed) []plan.Part {
 
 func (l *Lab) imagesAtHand(ctx context.Context, part Part) ([]lab.Image, bool) {
 	var images []lab.Image
+	if part.Charts && slices.ContainsFunc(l.addonCharts(), func(n need) bool { return !l.Supply.Present("", n.chart, n.version) }) {
+		return nil, false
+	}
 	for _, name := range part.Images {
 		if !l.Supply.Present(name, "", "") {
 			return nil, false
@@ -70,12 +75,12 @@ func (l *Lab) imagesAtHand(ctx context.Context, part Part) ([]lab.Image, bool) {
 	return images, true
 }
 
-// partStates observes all parts in parallel.
-func (l *Lab) partStates(ctx context.Context) (map[string]service.State, error) {
+// partStates observes parts in parallel.
+func (l *Lab) partStates(ctx context.Context, parts []Part) (map[string]service.State, error) {
 	states := map[string]service.State{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	for _, part := range l.Parts {
+	for _, part := range parts {
 		group.Go(func() error {
 			st, err := part.Service.Observe(ctx)
 			mu.Lock()
@@ -87,8 +92,24 @@ func (l *Lab) partStates(ctx context.Context) (map[string]service.State, error) 
 	return states, group.Wait()
 }
 
+// likelyParts returns the parts that the estate has, and those that may still exist: the others cost no question.
+func (l *Lab) likelyParts() []Part {
+	return slices.DeleteFunc(slices.Clone(l.Parts), func(p Part) bool { return !p.Wanted && !l.Dir.HasPart(p.Name) })
+}
+
+// recordParts records the parts that exist or are about to, before any is created.
+func (l *Lab) recordParts(s *Seen) error {
+	var names []string
+	for _, part := range l.Parts {
+		if st := s.Parts[part.Name]; part.Wanted || st.Exists || st.Volume {
+			names = append(names, part.Name)
+		}
+	}
+	return l.Dir.SaveParts(names)
+}
+
 func (l *Lab) observeParts(ctx context.Context, s *Seen) error {
-	states, err := l.partStates(ctx)
+	states, err := l.partStates(ctx, l.likelyParts())
 	s.Parts = map[string]plan.PartState{}
 	for name, st := range states {
 		s.Parts[name] = plan.PartState{Exists: st.Exists, Volume: st.Volume, Running: st.Running, Connected: st.Connected, Answers: st.Answers, Behind: st.Behind, Inputs: st.Inputs}
@@ -96,9 +117,9 @@ func (l *Lab) observeParts(ctx context.Context, s *Seen) error {
 	return err
 }
 
-// standingParts returns the parts of which something exists.
+// standingParts returns the parts of which something exists, recorded or not.
 func (l *Lab) standingParts(ctx context.Context) ([]plan.Part, error) {
-	states, err := l.partStates(ctx)
+	states, err := l.partStates(ctx, l.Parts)
 	var list []plan.Part
 	for _, part := range l.Parts {
 		if st := states[part.Name]; st.Exists || st.Volume {
@@ -119,7 +140,10 @@ func (r *run) doPart(ctx context.Context, s lab.Step, p lab.Progress) (apply.Out
 				return apply.Outcome{}, err
 			}
 		}
-		return apply.Outcome{Detail: "removed", Changes: []string{s.Reason}}, part.Service.Remove(ctx)
+		if err := part.Service.Remove(ctx); err != nil {
+			return apply.Outcome{}, err
+		}
+		return apply.Outcome{Detail: "removed", Changes: []string{s.Reason}}, r.Dir.ForgetPart(part.Name)
 	}
 	var images []lab.Image
 	for i, name := range part.Images {
@@ -133,6 +157,13 @@ func (r *run) doPart(ctx context.Context, s lab.Step, p lab.Progress) (apply.Out
 		}
 		images = append(images, img)
 	}
+	if part.Charts {
+		for _, n := range r.addonCharts() {
+			if _, err := r.Supply.Chart(ctx, n.chart, n.version, p); err != nil {
+				return apply.Outcome{}, err
+			}
+		}
+	}
 	if err := part.Service.Start(ctx, p, images...); err != nil {
 		return apply.Outcome{}, err
 	}
@@ -141,17 +172,18 @@ func (r *run) doPart(ctx context.Context, s lab.Step, p lab.Progress) (apply.Out
 
 // PartStatus is the state of a part.
 type PartStatus struct {
-	Name  string
-	State service.State
+	Name    string
+	State   service.State
+	Passing bool
 }
 
 // partsStatus returns the parts that the estate has, and what is left of others.
 func (l *Lab) partsStatus(ctx context.Context) ([]PartStatus, error) {
-	states, err := l.partStates(ctx)
+	states, err := l.partStates(ctx, l.likelyParts())
 	var list []PartStatus
 	for _, part := range l.Parts {
 		if st := states[part.Name]; part.Wanted || st.Exists {
-			list = append(list, PartStatus{Name: part.Name, State: st})
+			list = append(list, PartStatus{Name: part.Name, State: st, Passing: part.Passing})
 		}
 	}
 	return list, err

@@ -1,6 +1,8 @@
 package up_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -88,10 +90,8 @@ func TestPartsInSnapshot(t *testing.T) {
 	s.parts[0].Put("saved")
 	saved, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "one", false, up.Consent{}, silent)
 	must(t, err)
-	for _, part := range s.parts {
-		if !slices.Contains(saved.Others, lab.PartName("demo", part.Name)) {
-			t.Errorf("%s is not in %q", part.Name, saved.Others)
-		}
+	if !slices.Contains(saved.Others, lab.PartName("demo", "registry")) || slices.Contains(saved.Others, lab.PartName("demo", "door")) {
+		t.Errorf("saved %q: the registry, but not the door, which has nothing to keep", saved.Others)
 	}
 	s.parts[0].Put("later")
 	_, err = (&process{stage: s}).lab().Restore(t.Context(), "one", up.Consent{}, silent)
@@ -102,5 +102,37 @@ func TestPartsInSnapshot(t *testing.T) {
 	s.parts[0].Lose()
 	if _, err := (&process{stage: s}).lab().SaveSnapshot(t.Context(), "two", false, up.Consent{}, silent); err == nil || !strings.Contains(err.Error(), "its registry is absent") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A part that the estate does not have costs no question, unless it may exist: it is recorded, or the record is lost.
+func TestPartsUnasked(t *testing.T) {
+	asked := func(s *stage) bool {
+		t.Helper()
+		p := &process{stage: s, points: map[string]int{}}
+		if _, err := p.lab().Observe(t.Context(), up.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.lab().Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(p.pointNames(), func(name string) bool {
+			return strings.HasPrefix(name, "registry.") || strings.HasPrefix(name, "door.")
+		})
+	}
+	without := newStage(t)
+	converge(t, without)
+	if asked(without) {
+		t.Error("a lab without parts is asked for them")
+	}
+	must(t, os.Remove(filepath.Join(without.dir.Path, "parts.json")))
+	if !asked(without) {
+		t.Error("a lab without its record is not asked for parts")
+	}
+	with := newStageWithParts(t)
+	converge(t, with)
+	with.wanted = false
+	if !asked(with) {
+		t.Error("what left the estate is not looked for")
 	}
 }

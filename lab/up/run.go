@@ -72,7 +72,7 @@ func Allowed(o Options, steps []lab.Step) error {
 	return e
 }
 
-// Remember restores lost records of complete clusters and records the container engine and commits that only the forge has. It writes only to the state folder.
+// Remember restores lost records of complete clusters and records the container engine, the optional parts and commits that only the forge has. It writes only to the state folder.
 func (l *Lab) Remember(ctx context.Context, s *Seen) error {
 	if err := l.recordMachine(s.docker); err != nil {
 		return err
@@ -86,6 +86,9 @@ func (l *Lab) Remember(ctx context.Context, s *Seen) error {
 				return err
 			}
 		}
+	}
+	if err := l.recordParts(s); err != nil {
+		return err
 	}
 	if s.aheadKnown {
 		return l.recordForge(s.forge.Revision, s)

@@ -48,6 +48,7 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, lose 
 	if err != nil {
 		return Saved{}, err
 	}
+	parts = slices.DeleteFunc(parts, func(p PartStatus) bool { return p.Passing })
 	partial := func(what string) error {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "partial", Message: "the lab is incomplete: " + what, Cure: "lab up completes it"}
 	}

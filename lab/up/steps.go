@@ -21,7 +21,7 @@ import (
 )
 
 func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
-	spec := forge.Spec{Writer: r.writes()}
+	spec := forge.Spec{Writer: r.writes(), Runner: r.Runner}
 	var err error
 	if spec.Gate, err = r.image(ctx, gate.Component, p); err == nil {
 		spec.Image, err = r.loadImage(ctx, imageGitea, p)

@@ -107,6 +107,7 @@ type Lab struct {
 	Snapshots  Snapshots
 	Parts      []Part                 // all that there are, wanted or not
 	Registry   lab.Registry           // its host is empty unless the estate has one
+	Runner     forge.Guest            // zero unless the estate has a runner
 	Definition engine.Definition      // of the hub's engine
 	Release    lab.Release            // of the engine; zero for the supply's default
 	Nodes      map[string]lab.Release // of Kubernetes, by cluster; absent for the supply's default

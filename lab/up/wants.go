@@ -74,7 +74,7 @@ func (l *Lab) imageKeys(c lab.Cluster) []string {
 
 // forgeInputs returns the digest of the forge's inputs, or observed if its images are not available locally.
 func (l *Lab) forgeInputs(ctx context.Context, observed string) string {
-	spec := forge.Spec{Writer: l.writes()}
+	spec := forge.Spec{Writer: l.writes(), Runner: l.Runner}
 	for name, img := range map[string]*lab.Image{imageGitea: &spec.Image, gate.Component: &spec.Gate} {
 		if !l.Supply.Present(name, "", "") {
 			return observed

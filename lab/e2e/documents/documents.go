@@ -82,7 +82,9 @@ var Elsewhere = map[string]string{
 	"lab registry url":                "TestParts/registry_added",
 	"lab creds registry":              "TestParts/registry_added",
 
-	"lab ca": "lab/cli: ca.txtar",
+	"lab ca":                  "lab/cli: ca.txtar",
+	"lab runner log":          "TestRunner/request_checked",
+	"lab runner log --follow": "TestRunner/request_checked",
 
 	"lab diff --rev HEAD":          "lab/cli: diff.txtar",
 	"lab diff --rev HEAD~1..HEAD":  "lab/review: TestDocumentation",

@@ -124,6 +124,10 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 				r.mapping(n, at)
 				c.Door = true
 			}},
+			entry{"runner", func(n *yaml.Node, at string) {
+				r.mapping(n, at) // .lab/runner.yaml has the settings
+				c.Runner = true
+			}},
 			entry{"repositories", r.texts(&c.Mounts)},
 			entry{"namespaces", r.namespaces(&c.Namespaces)},
 			entry{"kubeconfigSecrets", r.kubeconfigSecrets(&c.KubeconfigSecrets)},
@@ -143,6 +147,9 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 	}
 	if at, ok := r.At["spec.door"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke has no door", "spec.door belongs to the hub, and leads to every cluster")
+	}
+	if at, ok := r.At["spec.runner"]; ok && c.Role == lab.RoleSpoke {
+		r.failAt(at, "a spoke has no runner", "spec.runner belongs to the hub: pull requests are the estate's")
 	}
 	if at, ok := r.At["spec.repositories"]; ok && c.Role == lab.RoleSpoke {
 		r.failAt(at, "a spoke mounts no repositories", "spec.repositories belongs to the hub")

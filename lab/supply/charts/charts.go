@@ -73,6 +73,23 @@ func (c Cache) Files(use lab.ChartUse) (lab.ChartFiles, error) {
 	return lab.ChartFiles{FS: files, Version: r.Version, Manifest: r.Manifest}, nil
 }
 
+// Stored returns the files of a chart that was pulled, by their names in the cache; none if it is not there.
+func (c Cache) Stored(use lab.ChartUse) map[string][]byte {
+	r, ok := c.Lookup(use)
+	if !ok {
+		return nil
+	}
+	files := map[string][]byte{}
+	for _, name := range []string{c.record(use), c.archive(r.Digest)} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil
+		}
+		files[filepath.Base(name)] = data
+	}
+	return files
+}
+
 // keep writes an archive, and then its record for each version that was asked for.
 func (c Cache) keep(r Record, data []byte, wanted []string) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
