@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path"
@@ -268,7 +269,7 @@ func (c Client) tag(of string) (name.Tag, error) {
 		of = strings.TrimPrefix(of, host+"/")
 	}
 	tag, err := name.NewTag(c.Address+"/"+of, name.Insecure)
-	if err != nil || strings.Contains(of, "@") {
+	if err != nil || strings.Contains(of, "@") || !fs.ValidPath(tag.RepositoryStr()) {
 		return tag, &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%q cannot be a name in a registry", of), Cure: "NAME or NAME:TAG, in lower case: team/podinfo:1.2.3"}
 	}
 	return tag, nil

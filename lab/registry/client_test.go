@@ -104,7 +104,7 @@ func TestClient(t *testing.T) {
 
 func TestClientRefuses(t *testing.T) {
 	c := newRegistry(t)
-	for _, of := range []string{"Team/Web", "team/web:1:2", "", "web@sha256:" + strings.Repeat("0", 64), "web:" + strings.Repeat("x", 200)} {
+	for _, of := range []string{"Team/Web", "../web:1", "team/../web", "team/web:1:2", "", "web@sha256:" + strings.Repeat("0", 64), "web:" + strings.Repeat("x", 200)} {
 		_, err := c.PushImage(t.Context(), Source{Archive: "none.tar"}, of)
 		fails(t, err, lab.ExitInvalid, "usage")
 	}
