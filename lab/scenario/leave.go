@@ -168,6 +168,12 @@ func (p *playing) missing() string {
 			return fmt.Sprintf("the lab has no cluster %s", name)
 		}
 	}
+	hub := p.world.Estate.Hub()
+	for _, part := range need.Parts {
+		if !part.of(hub) {
+			return fmt.Sprintf("the lab has no %s; spec.%s: {} in %s and lab up give it one", part, part, lab.ClusterFile(hub.Name))
+		}
+	}
 	for _, addon := range slices.Sorted(maps.Keys(need.Addons)) {
 		for _, name := range need.Addons[addon] {
 			c, ok := p.world.Estate.Cluster(name)

@@ -186,6 +186,7 @@ func TestSkipped(t *testing.T) {
 		"engine: [flux]":                   "it needs flux, but the lab runs argocd",
 		"clusters: [dev, moon]":            "the lab has no cluster moon",
 		"addons: {podinfo: [hub]}":         "cluster hub does not have the addon podinfo; lab addon enable podinfo --cluster hub and lab up give it",
+		"parts: [runner]":                  "the lab has no runner; spec.runner: {} in clusters/hub/cluster.yaml and lab up give it one",
 		"addons: {identity: [dev, other]}": "cluster other does not have the addon identity",
 	} {
 		stage(t, "  requires: {"+requires+"}\n  steps:\n    - title: never\n      pause: {cluster: dev}\n", nil, func(b *bench) {

@@ -34,7 +34,26 @@ type Requires struct {
 	Engine   []lab.EngineType    `yaml:"engine" doc:"engines that the story is for; default any"`
 	Clusters []string            `yaml:"clusters" doc:"clusters that must exist and answer"`
 	Addons   map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it"`
+	Parts    []Part              `yaml:"parts" doc:"optional parts that the lab must have"`
 	Images   map[string][]string `yaml:"images" doc:"image, as listed by lab bundle ls -> clusters to load it into before the first step"`
+}
+
+// Part is an optional part of a lab.
+type Part string
+
+// Parts.
+const (
+	PartDoor     Part = "door"
+	PartRegistry Part = "registry"
+	PartRunner   Part = "runner"
+)
+
+// Words implements strict.Enum.
+func (Part) Words() []string { return []string{string(PartDoor), string(PartRegistry), string(PartRunner)} }
+
+// of reports whether an estate asks for the part.
+func (p Part) of(hub lab.Cluster) bool {
+	return map[Part]bool{PartDoor: hub.Door, PartRegistry: hub.Registry, PartRunner: hub.Runner}[p]
 }
 
 // Step is one step of a story.
