@@ -49,7 +49,9 @@ const (
 )
 
 // Words implements strict.Enum.
-func (Part) Words() []string { return []string{string(PartDoor), string(PartRegistry), string(PartRunner)} }
+func (Part) Words() []string {
+	return []string{string(PartDoor), string(PartRegistry), string(PartRunner)}
+}
 
 // of reports whether an estate asks for the part.
 func (p Part) of(hub lab.Cluster) bool {
