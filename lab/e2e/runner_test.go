@@ -98,10 +98,11 @@ func (l *testLab) verdicts(r ui.Request) (states, said map[string]string, commen
 // requestChecked opens a request, which gets statuses and a comment with the difference, and moves it: the comment follows.
 func requestChecked(t *testing.T, l *testLab) {
 	start := l.read(runnerValues)
+	var r ui.Request
 	for _, replicas := range []string{"3", "4"} {
 		l.write(runnerValues, start+"replicaCount: "+replicas+"\n")
 		began := time.Now()
-		r := l.opened("more replicas")
+		r = l.opened("more replicas")
 		states, said, comments := l.verdicts(r)
 		t.Logf("checked after %.1fs: %v", time.Since(began).Seconds(), said)
 		if states["lab/lint"] != "success" || states["lab/diff"] != "success" || !strings.Contains(said["lab/diff"], "1 change") {
@@ -116,8 +117,8 @@ func requestChecked(t *testing.T, l *testLab) {
 		}) {
 			t.Errorf("log %+v", log.Entries)
 		}
-		l.finished(r)
 	}
+	l.finished(r)
 	l.write(runnerValues, start)
 	if text := l.must("runner", "log").stdout; !strings.Contains(text, "(more replicas)") {
 		t.Errorf("log %s", text)
@@ -289,11 +290,8 @@ func runnerConfined(t *testing.T, l *testLab) {
 			t.Errorf("%s: %+v", container, h)
 		}
 		var networks []string
-		for name, n := range c.NetworkSettings.Networks {
+		for name := range c.NetworkSettings.Networks {
 			networks = append(networks, name)
-			if n.Gateway != "" {
-				t.Errorf("%s has gateway %s in %s", container, n.Gateway, name)
-			}
 		}
 		if !slices.Equal(networks, want.networks) {
 			t.Errorf("%s is in %v", container, networks)
@@ -321,16 +319,14 @@ func runnerConfined(t *testing.T, l *testLab) {
 	within := func(container, script string) string {
 		return docker(t, "run", "--rm", "--network", "container:"+container, "--entrypoint", "bash", image, "-c", script)
 	}
-	for _, container := range []string{runnerContainer, workerContainer} {
-		for line := range strings.Lines(within(container, "cat /proc/net/route")) {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[1] == "00000000" {
-				t.Errorf("%s has a route out: %s", container, line)
-			}
-		}
+	if routes := within(workerContainer, "cat /proc/net/route"); strings.Count(routes, "\n") > 0 {
+		t.Errorf("the worker has routes: %s", routes)
 	}
 	hub := docker(t, "inspect", "--format", `{{(index .NetworkSettings.Networks "lab-e2e-runner").IPAddress}}`, l.node("hub"))
 	bridge := docker(t, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", "bridge")
-	for _, to := range []string{hub + "/6443", bridge + "/22", "192.0.2.1/80"} {
+	_, supervisor := inspect(t, runnerContainer)
+	gateway := supervisor.NetworkSettings.Networks[runnerContainer].Gateway // nobody has this address
+	for _, to := range []string{hub + "/6443", bridge + "/22", gateway + "/22", "192.0.2.1/80"} {
 		if out := within(runnerContainer, "timeout 3 bash -c '</dev/tcp/"+to+"' 2>/dev/null && echo reached || echo none"); out != "none" {
 			t.Errorf("the supervisor reaches %s: %s", to, out)
 		}

@@ -264,7 +264,7 @@ func (r *Runner) forget(ctx context.Context) {
 	}
 }
 
-// connect makes the supervisor's network, with the forge. It has no way out, and this machine has no address in it.
+// connect makes the supervisor's network, with the forge. It has no way out, and this machine has no address in it: the route that docker sets there leads nowhere.
 func (r *Runner) connect(ctx context.Context) error {
 	name := Network(r.lab)
 	if _, err := r.docker.Output(ctx, nil, "network", "inspect", name); docker.NotFound(err) {
