@@ -20,6 +20,7 @@ func (p *program) caCommand() *cli.Command {
 		Usage:       "print the certificate authority of the lab's names",
 		Description: "It signs for names below LAB.localhost alone, and its private key stays in the lab's state folder.\n\n" + examples("lab ca > ca.crt", "lab ca -o json"),
 		Flags:       []cli.Flag{nameFlag, estateFlag, outputFlag},
+		Subcommands: []*cli.Command{p.caTrustCommand(), p.caUntrustCommand()},
 		Action:      p.labAction(p.existing, argv.NoArgs, func(_ *cli.Context, ws *workspace.Workspace) error { return p.ca(ws) }),
 	}
 }

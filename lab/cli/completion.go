@@ -59,6 +59,12 @@ func (p *program) values(a argv.Asked) []string {
 		return lab.DefaultEngine.Words()
 	case "SERVICE":
 		return []string{string(lab.EngineArgoCD), "forge", registry.Name} // Flux has no login
+	case "SERVICE|ADDON":
+		list := []string{string(lab.EngineArgoCD), "forge"}
+		if src, err := workspace.Find(a.Flag(estateFlag), p.env.Estate); err == nil {
+			list = append(list, src.Folders(lab.AddonsDir)...)
+		}
+		return list
 	case "KIND":
 		return []string{kindApplications, kindManifests}
 	case "ORIGIN":

@@ -18,11 +18,8 @@ import (
 	"homelab/lab/up"
 )
 
-// addDoor adds the door, if the estate has one or had one.
+// addDoor adds the door.
 func (l *instance) addDoor(wanted bool, creds state.Credentials) {
-	if !wanted && creds.Authority == "" {
-		return
-	}
 	certificate, _ := hostnames.Certificate(creds.Authority) // without one, lab up creates it before anything uses it
 	in := served{l.core.Clusters, kube.Door{Lab: l.ws.Name, Domain: hostnames.Domain(l.ws.Name), Host: lab.PartName(l.ws.Name, hostnames.Name), CA: certificate}}
 	var clusters []string

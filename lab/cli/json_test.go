@@ -18,7 +18,7 @@ func commands(prefix string, list []*cli.Command) map[string]*cli.Command {
 	all := map[string]*cli.Command{}
 	for _, c := range list {
 		name := prefix + " " + c.Name
-		if len(c.Subcommands) == 0 {
+		if len(c.Subcommands) == 0 || len(c.Flags) > 0 { // a group has none
 			all[name] = c
 		}
 		for name, c := range commands(name, c.Subcommands) {

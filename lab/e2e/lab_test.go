@@ -303,7 +303,7 @@ func unusedVolumes() []string {
 
 // others are labs of these tests whose names start with that of another. Their leftovers after a manual abort do not count as the other's.
 var others = []string{
-	"e2e-bundle", "e2e-builtin", "e2e-catalogue", "e2e-edge", "e2e-examples", "e2e-faults", "e2e-figures", "e2e-foreign", "e2e-images", "e2e-kill", "e2e-order", "e2e-parts", "e2e-registry", "e2e-runner", "e2e-service", "e2e-two", "e2e-versions",
+	"e2e-bundle", "e2e-builtin", "e2e-catalogue", "e2e-edge", "e2e-examples", "e2e-faults", "e2e-figures", "e2e-foreign", "e2e-images", "e2e-kill", "e2e-names", "e2e-order", "e2e-parts", "e2e-registry", "e2e-runner", "e2e-service", "e2e-two", "e2e-versions",
 }
 
 // owns reports whether a name is one of the lab's.

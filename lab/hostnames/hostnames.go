@@ -3,10 +3,14 @@ package hostnames
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,6 +22,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/door"
 	"homelab/lab/door/authority"
+	"homelab/lab/door/entrance"
 	"homelab/lab/door/proxy"
 	"homelab/lab/service"
 )
@@ -240,3 +245,39 @@ func Certificate(of string) (string, error) {
 	}
 	return string(a.PEM()), nil
 }
+
+// answerLimit bounds one question to the door.
+const answerLimit = 10 * time.Second
+
+// Client returns an HTTP client for names of a lab that connects to its door at an address of this machine, and trusts the certificate alone.
+func Client(at, certificate string) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(certificate))
+	return &http.Client{Timeout: answerLimit, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, at)
+		},
+	}}
+}
+
+// Routes asks the door of a lab at an address of this machine for what it serves.
+func Routes(ctx context.Context, at, labName, certificate string) (proxy.Report, error) {
+	report := proxy.Report{Table: &entrance.Table{}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+Domain(labName)+proxy.RoutesPath, nil)
+	if err != nil {
+		return report, err
+	}
+	resp, err := Client(at, certificate).Do(req)
+	if err != nil {
+		return report, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return report, fmt.Errorf("%s answers %s", req.URL, resp.Status)
+	}
+	return report, json.NewDecoder(io.LimitReader(resp.Body, tableLimit)).Decode(&report)
+}
+
+// tableLimit is the size of a table, in bytes.
+const tableLimit = 16 << 20

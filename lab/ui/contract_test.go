@@ -212,8 +212,13 @@ func contract() map[string]any {
 		"runner-log": RunnerLogResult{"homelab", []RunnerLogEntry{
 			{Time: "2026-11-28T12:00:00Z", Level: "info", Message: "checked", Request: 3, Title: "three replicas", Head: commit, Check: "diff", State: "success", Said: "differences in 1 of 8 applications: 1 change", Seconds: 1.25},
 		}},
-		"registry-url":  RegistryURLResult{"http://127.0.0.1:5000", "registry:5000"},
-		"ca":            CAResult{"homelab", "homelab.localhost", "-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n", strings.Repeat("0a", 32)},
+		"registry-url": RegistryURLResult{"http://127.0.0.1:5000", "registry:5000"},
+		"ca":           CAResult{"homelab", "homelab.localhost", "-----BEGIN CERTIFICATE-----\n...\n-----END CERTIFICATE-----\n", strings.Repeat("0a", 32)},
+		"ca-trust": CATrustResult{
+			Lab: "homelab", Trusted: true, Store: "/usr/local/share/ca-certificates", File: "/usr/local/share/ca-certificates/lab-homelab.crt", Changed: true,
+			Did: []string{"wrote /usr/local/share/ca-certificates/lab-homelab.crt", "ran update-ca-certificates"},
+		},
+		"open":          OpenResult{"homelab", "podinfo", "dev", "https://podinfo.dev.homelab.localhost:8443"},
 		"creds":         CredsResult{[]Credential{{"argocd", "http://127.0.0.1:8080", "admin", "..."}}},
 		"creds-service": Credential{"argocd", "http://127.0.0.1:8080", "admin", "..."},
 		"scenario-ls":   ScenarioList{[]ScenarioSummary{{"drift", "a human edits prod, and Git wins", "What is changed by hand lasts as long as self-heal takes.", 12}}},

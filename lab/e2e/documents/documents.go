@@ -82,9 +82,13 @@ var Elsewhere = map[string]string{
 	"lab registry url":                "TestParts/registry_added",
 	"lab creds registry":              "TestParts/registry_added",
 
-	"lab ca":                  "lab/cli: ca.txtar",
-	"lab runner log":          "TestRunner/request_checked",
-	"lab runner log --follow": "TestRunner/request_checked",
+	"lab runner log":                 "TestRunner/request_checked",
+	"lab runner log --follow":        "TestRunner/request_checked",
+	"lab ca":                         "TestNames/names_from_this_machine",
+	"lab open":                       "lab/cli: ca.txtar",
+	"lab ca trust":                   "lab/cli: TestTrustStore",
+	"lab ca untrust":                 "lab/cli: TestTrustStore",
+	"lab open podinfo --cluster dev": "TestNames/names_from_this_machine",
 
 	"lab diff --rev HEAD":          "lab/cli: diff.txtar",
 	"lab diff --rev HEAD~1..HEAD":  "lab/review: TestDocumentation",
