@@ -82,7 +82,8 @@ type app struct {
 	orphan   bool      // Flux orphans its objects
 	plain    bool      // Flux applies manifests instead of a release
 	manual   bool      // Argo CD syncs it on request only
-	failed   string    // why Argo CD's last sync that failed did
+	failed   string    // why the last sync that failed did
+	unset    string    // why Flux does not build it
 }
 
 // NewEngine returns an engine whose clusters are registered by the bridge.

@@ -121,8 +121,16 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 		version = release.Spec.Chart.Spec.Version
 	}
 	has := addon.Chart == "" || slices.Contains(e.charts[addon.Chart], version)
+	unset := notSet(of)
+	if a.unset != unset {
+		a.unset, a.failed = unset, unset
+	}
 	if err := e.manifests(ctx, a, policy, version, has); err != nil {
 		return err
+	}
+	if unset != "" { // what was applied stays
+		e.update(a, func() { a.Sync, a.Health, a.Message = "OutOfSync", "Degraded", unset })
+		return nil
 	}
 	if release.Spec.Suspend {
 		e.update(a, func() { a.Heals, a.Sync, a.Health, a.Revision = false, "Synced", "Suspended", tree.Commit })
@@ -155,6 +163,14 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 		}
 	}
 	return e.release(ctx, a, objects, func() { a.Version, a.Revision, a.Message = version, tree.Commit, "" })
+}
+
+// notSet is what Flux says of a Kustomization that reads a variable without a value, or "".
+func notSet(of fluxset.Application) string {
+	if len(of.Unset) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("post build failed: envsubst error: variable substitution failed: variable not set (strict mode): %q", of.Unset[0].Name)
 }
 
 func isRelease(o render.Document) bool { return kindOf(o.Node) == "HelmRelease" }
