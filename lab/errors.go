@@ -20,6 +20,9 @@ const (
 	ExitInterrupted Exit = 130 // interrupted
 )
 
+// CodeNotUpToDate is the code of an error about a lab that lab up would change.
+const CodeNotUpToDate = "not_up_to_date"
+
 // Position is a position in a file. Line and Column count from 1; 0 means unknown.
 type Position struct {
 	File   string `json:"file"`

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -66,7 +67,15 @@ func (c *Call) SwitchEngine(ctx context.Context, to lab.EngineType) error {
 	p.undos = append(p.undos, undo{
 		title: fmt.Sprintf("%s is the engine again", was.Title()), within: switchTimeout, do: func(ctx context.Context) error { return p.switchTo(ctx, was) },
 	})
-	return p.switchTo(ctx, to)
+	return c.begun(p.switchTo(ctx, to))
+}
+
+// begun drops the undo of a change that lab refuses because of others that wait: to undo it would make those.
+func (c *Call) begun(err error) error {
+	if refused := new(lab.Error); errors.As(err, &refused) && refused.Code == lab.CodeNotUpToDate {
+		c.Unchanged()
+	}
+	return err
 }
 
 // Renew removes a cluster and creates it again. Nothing undoes that, but what it has begun is completed when the story ends.
@@ -76,7 +85,7 @@ func (c *Call) Renew(ctx context.Context, cluster string) error {
 		return fmt.Errorf("clusters of lab %s cannot be recreated here", c.Lab)
 	}
 	p.undos = append(p.undos, undo{title: "cluster " + cluster + " is complete", within: switchTimeout, do: func(ctx context.Context) error { return p.renew(ctx, "") }})
-	return p.renew(ctx, cluster)
+	return c.begun(p.renew(ctx, cluster))
 }
 
 // Set sets a variable.

@@ -225,3 +225,22 @@ func TestRestoreDefinitionsLast(t *testing.T) {
 		}
 	})
 }
+
+// What lab refuses, as other changes wait that it would make too, is not undone: that would make them.
+func TestRestoreNothingBegun(t *testing.T) {
+	for verb, step := range map[string]string{"renew": "renew: {cluster: hub}", "switch": "switch: {engine: flux}"} {
+		stage(t, "\n  steps:\n    - title: refused\n      "+step+"\n", nil, func(b *bench) {
+			asked := 0
+			refuse := func() (scenario.World, error) {
+				asked++
+				return scenario.World{}, &lab.Error{Exit: lab.ExitFailed, Code: lab.CodeNotUpToDate, Message: "the lab differs from its estate"}
+			}
+			b.player.World.Renew = func(context.Context, string) (scenario.World, error) { return refuse() }
+			b.player.World.Switch = func(context.Context, lab.EngineType) (scenario.World, error) { return refuse() }
+			b.want(b.play(), scenario.Broken)
+			if asked != 1 {
+				t.Errorf("%s: asked %d times", verb, asked)
+			}
+		})
+	}
+}

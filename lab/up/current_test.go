@@ -29,7 +29,7 @@ func TestCurrent(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)
-			case c.want != "" && (!errors.As(err, &e) || e.Code != "not_up_to_date" || !strings.Contains(e.Message, c.want) || e.Cure != "lab up"):
+			case c.want != "" && (!errors.As(err, &e) || e.Code != lab.CodeNotUpToDate || !strings.Contains(e.Message, c.want) || e.Cure != "lab up"):
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})

@@ -63,7 +63,7 @@ func (l *Lab) Current(ctx context.Context, o Options) error {
 	for _, s := range l.Plan(ctx, o, seen) {
 		if _, part := l.part(s.Kind); s.Action != lab.ActionNone && (part || slices.Contains([]string{plan.KindCluster, plan.KindForge, plan.KindEstate}, s.Kind)) {
 			return &lab.Error{
-				Exit: lab.ExitFailed, Code: "not_up_to_date", Message: fmt.Sprintf("the lab differs from its estate, and switching the engine would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
+				Exit: lab.ExitFailed, Code: lab.CodeNotUpToDate, Message: fmt.Sprintf("the lab differs from its estate, and this would change that, too: %s, %s", s.Title(), s.Reason), Cure: "lab up",
 			}
 		}
 	}
