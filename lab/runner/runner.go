@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -283,16 +284,36 @@ func (r *Runner) connect(ctx context.Context) error {
 	return err
 }
 
+// disconnectLimit bounds how long the end of the forge's container may take, which lab down removes meanwhile.
+const disconnectLimit = 30 * time.Second
+
+// disconnect removes the supervisor's network.
+func (r *Runner) disconnect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, disconnectLimit)
+	defer cancel()
+	name := Network(r.lab)
+	for {
+		_, err := r.docker.Output(ctx, nil, "network", "disconnect", "--force", name, r.forge)
+		if err == nil || docker.NotFound(err) || docker.Prints(err, "is not connected") {
+			if _, err = r.docker.Output(ctx, nil, "network", "rm", name); err == nil || docker.NotFound(err) {
+				return nil
+			}
+		}
+		if !docker.Prints(err, "marked for removal") && !docker.Prints(err, "active endpoints") {
+			return err
+		}
+		if lab.Sleep(ctx, time.Second) != nil {
+			return err
+		}
+	}
+}
+
 // Remove deletes containers, volumes, network and image. Missing ones are no error. The worker is last: while it is there, the rest is looked for.
 func (r *Runner) Remove(ctx context.Context) error {
 	if err := r.supervisor.Remove(ctx); err != nil {
 		return err
 	}
-	name := Network(r.lab)
-	if _, err := r.docker.Output(ctx, nil, "network", "disconnect", "--force", name, r.forge); err != nil && !docker.NotFound(err) && !docker.Prints(err, "is not connected") {
-		return fmt.Errorf("%s: %w", Name, err)
-	}
-	if _, err := r.docker.Output(ctx, nil, "network", "rm", name); err != nil && !docker.NotFound(err) {
+	if err := r.disconnect(ctx); err != nil {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
 	if err := r.worker.Remove(ctx); err != nil {
