@@ -26,13 +26,13 @@ func (p *program) openCommand() *cli.Command {
 	return &cli.Command{
 		Name: "open", Usage: "print the address of Argo CD, the forge or an addon, and open it in a browser", ArgsUsage: "SERVICE|ADDON",
 		Description: "Addons have names in labs with a door. The browser is opened only from a terminal.\n\n" +
-			examples("lab open argocd", "lab open podinfo --cluster dev", "lab open forge --print", "lab open podinfo --cluster dev -o json"),
+			examples("lab open "+string(lab.EngineArgoCD), "lab open podinfo --cluster dev", "lab open forge --print", "lab open podinfo --cluster dev -o json"),
 		Flags: []cli.Flag{
 			nameFlag, estateFlag, outputFlag,
 			&cli.StringFlag{Name: "cluster", Usage: "the addon on `CLUSTER`; needed if several have it"},
 			&cli.BoolFlag{Name: "print", Usage: "open no browser"},
 		},
-		Action: p.labAction(p.existing, argv.ExactlyOne("a service or an addon", "argocd"), func(c *cli.Context, ws *workspace.Workspace) error {
+		Action: p.labAction(p.existing, argv.ExactlyOne("a service or an addon", string(lab.EngineArgoCD)), func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.openWhat(c.Context, ws, c.Args().First(), c.String("cluster"), c.Bool("print"))
 		}),
 	}
