@@ -409,7 +409,7 @@ func runnerLeft(t *testing.T, l *testLab) {
 	}
 	type hook struct{ Config map[string]string }
 	for _, h := range forgeAPI[[]hook](t, l, http.MethodGet, "/repos/lab/estate/hooks") {
-		if strings.Contains(h.Config["url"], "runner") {
+		if strings.Contains(h.Config["url"], runnerContainer) {
 			t.Errorf("webhook %v", h.Config)
 		}
 	}
