@@ -146,9 +146,27 @@ func (w way) Delete(ctx context.Context, name string, options metav1.DeleteOptio
 		}
 		w.api.clusters.stamp(o) // a deletion has its own version
 		w.api.deleted = append(w.api.deleted, tombstone{w.resource, w.namespace, o})
+		if w.resource.Resource == "namespaces" {
+			w.api.empty(name)
+		}
 		return struct{}{}, w.ResourceInterface.Delete(ctx, name, options, sub...)
 	})
 	return err
+}
+
+// empty deletes what is in a namespace that goes.
+func (a *api) empty(namespace string) {
+	for _, kind := range kinds() {
+		mapping, err := a.clusters.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		must(err)
+		for _, o := range a.clusters.list(a.name, kind) {
+			if o.GetNamespace() == namespace {
+				a.clusters.stamp(&o)
+				a.deleted = append(a.deleted, tombstone{mapping.Resource, namespace, &o})
+				must(a.clusters.clients[a.name].Tracker().Delete(mapping.Resource, namespace, o.GetName()))
+			}
+		}
+	}
 }
 
 // List sets the list's version, so that Watch reports later deletions.
