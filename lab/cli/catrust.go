@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -126,13 +127,24 @@ func (s trustStore) set(ctx context.Context, labName, certificate string) (ui.CA
 			return res, err
 		}
 		words := strings.Fields(update)
+		if err := s.run(ctx, words[0], words[1:]...); err != nil { // as it was: the next run must not find nothing to do
+			return res, errors.Join(err, restore(res.File, had))
+		}
 		res.Changed, res.Did = true, append(res.Did, "ran "+update)
-		return res, s.run(ctx, words[0], words[1:]...)
+		return res, nil
 	}
 	return res, &lab.Error{
 		Exit: lab.ExitFailed, Code: "no_store", Message: "this system has no folder for trusted certificates that lab knows",
 		Cure: "print the certificate (lab ca) and import it in the way of this system", Details: []string{"looked for /" + folders[0].folder + " and those of Fedora, Arch and SUSE"},
 	}
+}
+
+// restore writes a file as it was; nil is none.
+func restore(file string, had []byte) error {
+	if had == nil {
+		return os.Remove(file)
+	}
+	return os.WriteFile(file, had, 0o644)
 }
 
 // program has a program of the system install or remove a certificate. add gets a file as its last argument.
@@ -168,7 +180,12 @@ func (s trustStore) privileged() error {
 	return &lab.Error{Exit: lab.ExitFailed, Code: "not_root", Message: "only root may change what this system trusts; nothing was changed", Cure: s.again}
 }
 
+// trustLimit bounds a program that changes the system's store, which may ask for a password.
+const trustLimit = 2 * time.Minute
+
 func runProgram(ctx context.Context, name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, trustLimit)
+	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out))

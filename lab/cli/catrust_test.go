@@ -63,3 +63,30 @@ func TestTrustStore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A store whose program fails is as it was, so that the next attempt is one.
+func TestTrustStoreFails(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "usr/local/share/ca-certificates/lab-demo.crt")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	s := trustStore{goos: "linux", root: root, run: func(context.Context, string, ...string) error { return broken }}
+	for _, had := range []string{"", "certificate"} {
+		if had != "" {
+			if err := os.WriteFile(file, []byte(had), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, certificate := range []string{"another", ""} {
+			if had == certificate {
+				continue
+			}
+			res, err := s.set(t.Context(), "demo", certificate)
+			if text, _ := os.ReadFile(file); !errors.Is(err, broken) || res.Changed || string(text) != had {
+				t.Errorf("%q over %q: %+v, %v, file %q", certificate, had, res, err, text)
+			}
+		}
+	}
+}

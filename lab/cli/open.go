@@ -44,14 +44,15 @@ func (p *program) openWhat(ctx context.Context, ws *workspace.Workspace, what, i
 		return err
 	}
 	res := ui.OpenResult{Lab: ws.Name, Name: what}
-	i := slices.IndexFunc(credentials(l.core), func(c ui.Credential) bool { return c.Service == what })
+	services := credentials(l.core)
+	i := slices.IndexFunc(services, func(c ui.Credential) bool { return c.Service == what })
 	if i >= 0 && in == "" {
-		res.URL = credentials(l.core)[i].URL
+		res.URL = services[i].URL
 	} else if res.Cluster, res.URL, err = named(ctx, ws, what, in); err != nil {
 		return err
 	}
 	if browser := p.browser(); browser != nil && !printed && !p.ui.WantsJSON() {
-		if err := runProgram(ctx, browser[0], append(browser[1:], res.URL)...); err != nil {
+		if err := exec.Command(browser[0], append(browser[1:], res.URL)...).Start(); err != nil { // it may run for as long as the page is open
 			p.ui.Println("no browser opens it: " + err.Error())
 		}
 	}

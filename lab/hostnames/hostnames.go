@@ -135,7 +135,7 @@ func (d *Door) Observe(ctx context.Context) (service.State, error) {
 	return st, err
 }
 
-// reach returns what the container was told. A file that is missing or cannot be read is written again.
+// reach returns the container's settings for clusters. A file that is missing or cannot be read is written again.
 func (d *Door) reach(ctx context.Context) (proxy.Reach, error) {
 	var r proxy.Reach
 	text, err := d.File(ctx, reach)
@@ -168,7 +168,7 @@ func portsOf(st service.State) (proxy.Reach, error) {
 	return r, nil
 }
 
-// Start starts the container, prepares the clusters, and tells the door how to reach them. One that does not answer is reached as before, if it was.
+// Start starts the container, prepares the clusters, and writes the door's settings for them. One that does not answer is reached as before, if it was.
 func (d *Door) Start(ctx context.Context, p lab.Progress, images ...lab.Image) error {
 	before, err := d.container.Observe(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ type Part struct {
 	Inputs string   // digest
 	Needs  []string // ids of the steps that it needs, besides the network
 	First  bool     // the clusters need it
-	Serves []string // clusters that it is told about after their steps, if the plan has them
+	Serves []string // clusters in its settings; it follows their steps, if the plan has them
 	Keeps  string   // what its volume alone has, "the images and charts in the registry"; empty for nothing that anybody would miss
 }
 
@@ -24,7 +24,7 @@ type PartState struct {
 	Running   bool
 	Connected bool // to the lab's network, under its names
 	Answers   bool
-	Behind    string // what it was not told yet
+	Behind    string // what its settings lack
 	Inputs    string
 }
 

@@ -215,8 +215,7 @@ func playFaulty(t *testing.T, files fs.FS, s *scenario.Scenario, step int, wrong
 		fail("traces %q", traces)
 	}
 	for what, trace := range traces {
-		left := strings.Join(r.Left, "\n")
-		if !strings.Contains(left, what) && !strings.Contains(left, "namespace ") { // what is in one goes with it
+		if !strings.Contains(strings.Join(r.Left, "\n"), what) {
 			fail("%s is not named: %s", what, trace)
 		}
 	}
@@ -260,11 +259,25 @@ func (f *faulty) traces(t *testing.T, before map[string]scenario.Marks) map[stri
 	objects := f.Objects(t)
 	all := maps.Clone(f.Found)
 	maps.Copy(all, objects)
+	within := map[string][]string{} // what a namespace that is a trace itself stands for
 	for name := range all {
 		if diff := cmp.Diff(f.Found[name], objects[name]); diff != "" {
 			cluster, object, _ := strings.Cut(name, " ")
 			kind, path, _ := strings.Cut(object, " ")
-			traces[strings.ToLower(kind)+" "+path[strings.LastIndex(path, "/")+1:]+" in "+cluster] = diff
+			slash := strings.LastIndex(path, "/")
+			what := strings.ToLower(kind) + " " + path[slash+1:] + " in " + cluster
+			traces[what] = diff
+			if slash > 0 {
+				namespace := "namespace " + path[:slash] + " in " + cluster
+				within[namespace] = append(within[namespace], what)
+			}
+		}
+	}
+	for namespace, list := range within {
+		if _, trace := traces[namespace]; trace {
+			for _, what := range list {
+				delete(traces, what)
+			}
 		}
 	}
 	return traces

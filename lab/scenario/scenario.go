@@ -55,7 +55,15 @@ func (Part) Words() []string {
 
 // of reports whether an estate asks for the part.
 func (p Part) of(hub lab.Cluster) bool {
-	return map[Part]bool{PartDoor: hub.Door, PartRegistry: hub.Registry, PartRunner: hub.Runner}[p]
+	switch p {
+	case PartDoor:
+		return hub.Door
+	case PartRegistry:
+		return hub.Registry
+	case PartRunner:
+		return hub.Runner
+	}
+	return false
 }
 
 // Step is one step of a story.

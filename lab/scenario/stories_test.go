@@ -117,7 +117,11 @@ func sabotaged(t *testing.T, on lab.EngineType, pattern string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if slices.Contains(onClusters, sabotage.Story) {
+			if slices.Contains(onClusters, sabotage.Story) { // played by task stories; here it is only read
+				story := load(t, scenariotest.Files(t, root(), sabotage.Files), sabotage.Story).For(on)
+				if !slices.ContainsFunc(story.Steps, func(s scenario.Step) bool { return s.Title == sabotage.Unmet }) {
+					t.Errorf("%s has no step %q", sabotage.Story, sabotage.Unmet)
+				}
 				return
 			}
 			synctest.Test(t, func(t *testing.T) {

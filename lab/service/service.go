@@ -105,7 +105,7 @@ type State struct {
 	Connected bool // to all networks, under all names
 	Answers   bool // it runs and is healthy
 	Fault     string
-	Behind    string         // what it does not know yet of the lab, though it answers
+	Behind    string         // what its settings lack, though it answers
 	Inputs    string         // digest of its inputs, see Inputs
 	Ports     map[int]string // container port -> "127.0.0.1:5000", whether it runs or not
 }

@@ -337,15 +337,15 @@ func TestWellKnownPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:443")
-	if err == nil {
+	least, most := 8443, 8443+200
+	if l, err := net.Listen("tcp", "127.0.0.1:443"); err == nil {
 		defer l.Close()
-	} else if c, err := net.Dial("tcp", "127.0.0.1:443"); err != nil { // nobody listens, and this test may not
-		t.Skip(err)
-	} else {
+	} else if c, err := net.Dial("tcp", "127.0.0.1:443"); err == nil {
 		defer c.Close()
+	} else { // free, though not for this process: the container engine listens
+		least, most = 443, 443
 	}
-	if got, err := d.Port("door/443", 443); err != nil || got < 8443 || got > 8443+200 {
+	if got, err := d.Port("door/443", 443); err != nil || got < least || got > most {
 		t.Errorf("got %d, %v", got, err)
 	}
 }
