@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,18 +31,28 @@ const (
 	namesLab    = "e2e-names"
 	namesDoor   = "lab-e2e-names-door"
 	namesDomain = "e2e-names.localhost"
+	withDoor    = "role: hub\n  door: {}"
 )
 
 // TestNames reaches what two clusters offer by name: from this machine and from a pod of another cluster. It has no limits; task names runs it.
-func TestNames(t *testing.T) {
+func TestNames(t *testing.T) { names(t, lab.EngineArgoCD) }
+
+// TestNamesOnFlux is like TestNames with Flux.
+func TestNamesOnFlux(t *testing.T) { names(t, lab.EngineFlux) }
+
+func names(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, namesLab, "hub", "dev", "prod")
-	l.edit("clusters/hub/cluster.yaml", "engine: {type: argocd}", "engine: {type: argocd}\n  door: {}")
+	if engine == lab.EngineFlux {
+		l.runs(string(engine))
+	}
+	l.edit("clusters/hub/cluster.yaml", "role: hub", withDoor)
 	l.add("environments/dev/addons/podinfo/values.yaml", "service: {type: LoadBalancer}\n")
 	l.add("environments/prod/addons/podinfo/values.yaml", "ingress:\n  enabled: true\n  hosts: [{host: podinfo.prod."+namesDomain+", paths: [{path: /, pathType: Prefix}]}]\n")
 	l.must("up", "--fix")
 	for _, p := range []part{
 		{"names from this machine", namesHere},
 		{"addresses make objects healthy", namesAddressed},
+		{"names in Chromium", namesInChromium},
 		{"names in a pod of another cluster", namesInPod},
 		{"door killed and spoilt", doorSpoilt},
 		{"authority survives a restore", doorRestored},
@@ -144,6 +155,49 @@ func namesHere(t *testing.T, l *testLab) {
 	only(t, decode[ui.UpResult](l, "up"))
 }
 
+// namesInChromium asks for pages with a browser that has the authority, with one that has not, and for one under a foreign name.
+func namesInChromium(t *testing.T, l *testLab) {
+	home := t.TempDir()
+	run := func(program string, args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Env = append(os.Environ(), "HOME="+home)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v (apt-get install chromium libnss3-tools)\n%s", program, err, out)
+		}
+		return string(out)
+	}
+	https, port := l.doorAt()
+	page := func(url string, flags ...string) string {
+		t.Helper()
+		return run("chromium", slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + t.TempDir(), "--enable-logging=stderr"}, flags, []string{"--dump-dom", url})...)
+	}
+	podinfo := "https://podinfo.dev." + namesDomain + port + "/"
+	if text := page(podinfo); !strings.Contains(text, "net_error -202") || strings.Contains(text, "dev: ") { // ERR_CERT_AUTHORITY_INVALID
+		t.Errorf("without the authority:\n%s", text)
+	}
+	db, ca := "sql:"+filepath.Join(home, ".pki", "nssdb"), filepath.Join(home, "ca.crt")
+	if err := errors.Join(os.MkdirAll(filepath.Join(home, ".pki", "nssdb"), 0o700), os.WriteFile(ca, []byte(l.must("ca").stdout), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	run("certutil", "-d", db, "-N", "--empty-password")
+	run("certutil", "-d", db, "-A", "-n", "lab", "-t", "C,,", "-i", ca)
+	if text := page(podinfo); !strings.Contains(text, "dev: ") {
+		t.Errorf("podinfo of dev:\n%s", text)
+	}
+	_, open, err := net.SplitHostPort(https)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := "rebound.example.com"
+	if text := page("https://"+foreign+":"+open+"/", "--host-resolver-rules=MAP "+foreign+" 127.0.0.1", "--ignore-certificate-errors"); !strings.Contains(text, "serves no other host") {
+		t.Errorf("a foreign name:\n%s", text)
+	}
+}
+
 // namesAddressed requires that the engine's own health checks are satisfied.
 func namesAddressed(t *testing.T, l *testLab) {
 	s, err := l.kube("dev").CoreV1().Services("podinfo").Get(t.Context(), "podinfo", metav1.GetOptions{})
@@ -154,9 +208,11 @@ func namesAddressed(t *testing.T, l *testLab) {
 	if err != nil || len(i.Status.LoadBalancer.Ingress) != 1 || i.Status.LoadBalancer.Ingress[0].Hostname != "podinfo.prod."+namesDomain {
 		t.Errorf("%+v, %v", i.Status, err)
 	}
-	cm, err := l.kube("hub").CoreV1().ConfigMaps("argocd").Get(t.Context(), "argocd-cm", metav1.GetOptions{})
-	if err != nil || cm.Data["resource.customizations.health.Service"] != "" || cm.Data["resource.customizations.health.networking.k8s.io_Ingress"] != "" {
-		t.Errorf("%v, %v", cm.Data, err)
+	if l.engine() == lab.EngineArgoCD {
+		cm, err := l.kube("hub").CoreV1().ConfigMaps("argocd").Get(t.Context(), "argocd-cm", metav1.GetOptions{})
+		if err != nil || cm.Data["resource.customizations.health.Service"] != "" || cm.Data["resource.customizations.health.networking.k8s.io_Ingress"] != "" {
+			t.Errorf("%v, %v", cm.Data, err)
+		}
 	}
 	l.must("status", "--check")
 }
@@ -251,7 +307,7 @@ func doorRestored(t *testing.T, l *testLab) {
 // doorLeft takes the door out of the estate: nothing of it stays in the clusters.
 func doorLeft(t *testing.T, l *testLab) {
 	before := l.must("ca").stdout
-	l.edit("clusters/hub/cluster.yaml", "\n  door: {}", "")
+	l.edit("clusters/hub/cluster.yaml", withDoor, "role: hub")
 	if got := decode[ui.UpResult](l, "up").Changed; !slices.Contains(got, "door") {
 		t.Errorf("changed %q", got)
 	}
@@ -274,7 +330,7 @@ func doorLeft(t *testing.T, l *testLab) {
 	if after := l.must("ca").stdout; after != before {
 		t.Error("another authority, which nobody trusts")
 	}
-	l.edit("clusters/hub/cluster.yaml", "engine: {type: argocd}", "engine: {type: argocd}\n  door: {}") // in a running lab, as it was
+	l.edit("clusters/hub/cluster.yaml", "role: hub", withDoor) // in a running lab, as it was
 	l.must("up")
 	l.served(t, "prod")
 	if after := l.must("ca").stdout; after != before {
