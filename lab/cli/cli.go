@@ -111,7 +111,7 @@ func (p *program) app() *cli.App {
 		Action:                 argv.NoCommand,
 		Commands: []*cli.Command{
 			p.upCommand(), p.downCommand(), p.statusCommand(), p.kubeconfigCommand(), p.credsCommand(), p.gitCommand(), p.registryCommand(), p.runnerCommand(), p.caCommand(), p.openCommand(), p.bridgeCommand(),
-			p.scenarioCommand(), p.snapshotCommand(), p.promoteCommand(), p.addonCommand(), p.generateCommand(), p.planCommand(), p.renderCommand(), p.explainCommand(), p.lintCommand(), p.diffCommand(), p.chartsCommand(), p.bundleCommand(), p.doctorCommand(), p.diagnoseCommand(), p.initCommand(), p.fillCommand(), p.completionCommand(), p.versionCommand(),
+			p.scenarioCommand(), p.snapshotCommand(), p.rehearseCommand(), p.promoteCommand(), p.addonCommand(), p.generateCommand(), p.planCommand(), p.renderCommand(), p.explainCommand(), p.lintCommand(), p.diffCommand(), p.chartsCommand(), p.bundleCommand(), p.doctorCommand(), p.diagnoseCommand(), p.initCommand(), p.fillCommand(), p.completionCommand(), p.versionCommand(),
 		},
 	}
 	app.CustomAppHelpTemplate = cli.AppHelpTemplate + "\n" + exitStatus + "\n"

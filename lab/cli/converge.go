@@ -13,18 +13,19 @@ import (
 	"homelab/lab/workspace"
 )
 
-// converge reconciles the lab with the estate, and shows the result.
-func (p *program) converge(ctx context.Context, l *instance, o up.Options, began time.Time) error {
-	name := l.ws.Name
+// follow reconciles the lab with the estate.
+func (p *program) follow(ctx context.Context, l *instance, o up.Options) (up.Outcome, error) {
 	o.PruneBy = l.ws.OnEstate("lab up --prune")
 	clusters := len(l.core.Estate.Clusters)
 	if o.Others {
 		clusters = len(o.Clusters)
 	}
-	out, err := l.core.Follow(ctx, o, audience.Run{UI: p.ui, Workspace: l.ws, Lab: l.core, Supply: l.with.supply, Clusters: clusters})
-	if err != nil {
-		return err
-	}
+	return l.core.Follow(ctx, o, audience.Run{UI: p.ui, Workspace: l.ws, Lab: l.core, Supply: l.with.supply, Clusters: clusters})
+}
+
+// tell shows the result of a run.
+func (p *program) tell(ctx context.Context, l *instance, out up.Outcome, began time.Time) error {
+	name := l.ws.Name
 	if out.Idle {
 		p.ui.UpToDate(name, out.Clusters, out.Applications, time.Since(began))
 		return p.ui.Up(name, nil, time.Since(began), nil, ui.Upgrade{})

@@ -132,7 +132,7 @@ func (p *program) playFresh(ctx context.Context, around *workspace.Workspace, o 
 	return ws.Locked(ctx, func(ctx context.Context) (err error) {
 		defer func() { err = p.discard(ctx, ws, quiet, err) }()
 		run := upOptions{origin: o.origin, run: up.Options{From: from, Clusters: clusters, Others: true, Timeout: o.timeout}}
-		if err := quiet.bringUp(ctx, ws, with, run); err != nil {
+		if _, _, err := quiet.bringUp(ctx, ws, with, run); err != nil {
 			return err
 		}
 		return p.play(ctx, ws, est, o, list)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/docker"
 	"homelab/lab/snapshot"
+	"homelab/lab/supply"
 	"homelab/lab/ui"
 	"homelab/lab/up"
 	"homelab/lab/workspace"
@@ -166,48 +168,52 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 	if err := p.acceptBundle(ctx, o.origin); err != nil {
 		return err
 	}
-	return ws.LockedOrDown(ctx, func(ctx context.Context) error { return p.restoreAndWait(ctx, ws, parts{supply: s}, o) })
+	return ws.LockedOrDown(ctx, func(ctx context.Context) error {
+		began := time.Now()
+		l, out, err := p.restoreAndWait(ctx, ws, s, o)
+		if err != nil {
+			return err
+		}
+		return errors.Join(p.tell(ctx, l, out, began), p.reportDifferences(ctx, l))
+	})
 }
 
 // restoreAndWait restores a snapshot and waits until the lab has converged to the estate in the forge.
-func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, with parts, o restoreOptions) error {
-	began := time.Now()
+func (p *program) restoreAndWait(ctx context.Context, ws *workspace.Workspace, s *supply.Supply, o restoreOptions) (l *instance, out up.Outcome, err error) {
 	if err := ws.SetAside(p.ui.Println); err != nil {
-		return err
+		return nil, out, err
 	}
-	l, err := p.assembleToLose(ws)
-	if err != nil {
-		return err
+	if l, err = p.assembleToLose(ws); err != nil {
+		return nil, out, err
 	}
 	if err := l.docker.Answers(ctx); err != nil {
-		return err
+		return nil, out, err
 	}
 	was, err := p.restore(ctx, l, o.name, o.lose)
 	if err != nil {
-		return err
+		return nil, out, err
 	}
 	if l, err = assemble(ws, parts{}); err != nil {
-		return err
+		return nil, out, err
 	}
 	files, err := l.gitea.Estate(ctx)
 	if err != nil {
-		return err
+		return nil, out, err
 	}
-	if with.estate, err = ws.WithFiles(files).Load(supplied(ctx, with.supply)...); err != nil {
-		return err
+	with := parts{supply: s}
+	if with.estate, err = ws.WithFiles(files).Load(supplied(ctx, s)...); err != nil {
+		return nil, out, err
 	}
 	if err := with.choose(ctx); err != nil {
-		return err
+		return nil, out, err
 	}
 	options := up.Held(with.estate, was)
 	options.Timeout = o.timeout
 	if l, err = assemble(ws, with); err != nil {
-		return err
+		return nil, out, err
 	}
-	if err := p.converge(ctx, l, options, began); err != nil {
-		return err
-	}
-	return p.reportDifferences(ctx, l)
+	out, err = p.follow(ctx, l, options)
+	return l, out, err
 }
 
 // restore replaces the lab with a snapshot, and reloads the lab's record.

@@ -74,7 +74,7 @@ func (p *program) renew(ctx context.Context, ws *workspace.Workspace, o playOpti
 		with, err = partsWith(ctx, ws, s)
 	}
 	if err == nil {
-		err = quiet.bringUp(ctx, ws, with, run)
+		_, _, err = quiet.bringUp(ctx, ws, with, run)
 	}
 	if err != nil {
 		return scenario.World{}, err
@@ -108,7 +108,7 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 	if err != nil {
 		return scenario.World{}, err
 	}
-	if err := quiet.bringUp(ctx, ws, with, run); err != nil {
+	if _, _, err := quiet.bringUp(ctx, ws, with, run); err != nil {
 		return scenario.World{}, err
 	}
 	if ws.Record, err = ws.Dir.Load(); err != nil {

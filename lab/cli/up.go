@@ -62,6 +62,7 @@ type upOptions struct {
 	origin                     origin
 	adopt, fix, strict, dryRun bool
 	trust                      bool
+	rehearsal                  *rehearsal
 	some, began                bool // --only and --from were given, even if empty
 	only                       []string
 	save                       string
@@ -116,7 +117,17 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 	if err := p.acceptBundle(ctx, o.origin); err != nil {
 		return err
 	}
-	return ws.Locked(ctx, func(ctx context.Context) error { return p.bringUp(ctx, ws, with, o) })
+	return ws.Locked(ctx, func(ctx context.Context) error {
+		if o.rehearsal != nil {
+			return p.rehearse(ctx, ws, with, o)
+		}
+		began := time.Now()
+		l, out, err := p.bringUp(ctx, ws, with, o)
+		if err != nil {
+			return err
+		}
+		return p.tell(ctx, l, out, began)
+	})
 }
 
 // check reports flags that exclude each other, and determines the clusters of the run.
@@ -142,21 +153,19 @@ func (o *upOptions) check(est *lab.Estate) error {
 }
 
 // bringUp prepares the machine, restores the requested snapshot, and reconciles the lab.
-func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) error {
-	began := time.Now()
+func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with parts, o upOptions) (l *instance, out up.Outcome, err error) {
 	if err := ws.SetAside(p.ui.Println); err != nil {
-		return err
+		return nil, out, err
 	}
-	l, err := p.prepare(ctx, ws, with, &o)
-	if err != nil {
-		return err
+	if l, err = p.prepare(ctx, ws, with, &o); err != nil {
+		return nil, out, err
 	}
 	if l, err = p.resume(ctx, l, o.run.From, o.lose); err != nil {
-		return err
+		return nil, out, err
 	}
 	if o.saves && ws.Dir.Exists() {
 		if _, err := p.save(ctx, ws, o.save, false, up.Consent{}); err != nil {
-			return err
+			return nil, out, err
 		}
 	}
 	is := ws.Record
@@ -166,14 +175,15 @@ func (p *program) bringUp(ctx context.Context, ws *workspace.Workspace, with par
 		is.Version = ws.Version.Version
 	}
 	if ws.Record, err = l.core.Settle(ctx, ws.Record, is, o.run); err != nil {
-		return err
+		return nil, out, err
 	}
 	if err := l.renew(); err != nil {
-		return err
+		return nil, out, err
 	}
 	o.run.Deleting.By = ws.OnEstate("lab up --lose-data")
 	o.run.Deleting.Foresee = func(ctx context.Context) ([]string, string) { return p.deletes(ctx, l, o) }
-	return p.converge(ctx, l, o.run, began)
+	out, err = p.follow(ctx, l, o.run)
+	return l, out, err
 }
 
 // prepare runs the machine checks, which have no side effects, and assembles the lab for the machine.

@@ -56,7 +56,7 @@ func suites() []suite {
 		faultsOf("TestFaultsOnFlux", lab.EngineFlux),
 		partsEstate(),
 		{name: "TestVersions", lab: newVersions, parts: []part{
-			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
+			{"up", olderUp}, {"another Kubernetes refused", kubernetesChanged}, {"engine upgrade rehearsed", upgradeRehearsed}, {"engine upgraded and back", engineUpgraded}, {"down leaves no remains", finalDown},
 		}},
 		catalogueSuite(),
 	}

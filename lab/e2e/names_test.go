@@ -175,7 +175,7 @@ func namesInChromium(t *testing.T, l *testLab) {
 		t.Helper()
 		return run("chromium", slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + t.TempDir(), "--enable-logging=stderr"}, flags, []string{"--dump-dom", url})...)
 	}
-	podinfo := "https://podinfo.dev." + namesDomain + port + "/"
+	podinfo := "https://podinfo.dev." + namesDomain + port + "/api/info"
 	if text := page(podinfo); !strings.Contains(text, "net_error -202") || strings.Contains(text, "dev: ") { // ERR_CERT_AUTHORITY_INVALID
 		t.Errorf("without the authority:\n%s", text)
 	}

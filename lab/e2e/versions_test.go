@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,37 @@ func kubernetesChanged(t *testing.T, l *testLab) {
 		t.Errorf("an unknown version: %+v", unknown)
 	}
 	l.edit("clusters/dev/cluster.yaml", "kubernetes: 1.9", "kubernetes: "+olderKubernetes)
+}
+
+// upgradeRehearsed rehearses the newest version, with another way of tracking; afterwards, all is as before.
+func upgradeRehearsed(t *testing.T, l *testLab) {
+	l.canary("dev")
+	canaries := l.canaryIdentities("dev")
+	before, _ := l.versions()
+	with := "{type: argocd, version: " + olderEngine + ", values: {configs: {cm: {application.resourceTrackingMethod: label}}}}"
+	l.edit("clusters/hub/cluster.yaml", "{type: argocd, version: "+olderEngine+"}", with)
+	told := l.run("rehearse", "upgrade", "--engine-version", "newest", "--check", "-o", "json")
+	var out ui.RehearseResult
+	if err := json.Unmarshal([]byte(told.stdout), &out); err != nil || told.code != int(lab.ExitUnmet) {
+		t.Fatalf("exit %d, %v\n%s", told.code, err, told.stderr)
+	}
+	l.edit("clusters/hub/cluster.yaml", with, "{type: argocd, version: "+olderEngine+"}")
+	t.Logf("%.0fs: %+v", out.Seconds, out.Upgrade)
+	if u := out.Upgrade; lab.Minor(u.From) != olderEngine || u.To == u.From || u.Objects < 10 || len(u.Retracked) == 0 || len(u.Replaced)+len(u.Deleted)+len(u.Orphaned) > 0 {
+		t.Errorf("%+v", u)
+	}
+	if after, _ := l.versions(); after != before {
+		t.Errorf("back at %s, want %s", after, before)
+	}
+	if left := decode[ui.SnapshotListResult](l, "snapshot", "ls").Snapshots; len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+	l.checkCanaries(canaries, "dev")
+	l.converged(2, 4)
+	l.checkIdle()
+	if out := decode[ui.RehearseResult](l, "rehearse", "upgrade"); out.Upgrade.From != "" {
+		t.Errorf("nothing to do: %+v", out)
+	}
 }
 
 // engineUpgraded upgrades the engine, and goes back by the snapshot taken first.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"homelab/lab"
+	"homelab/lab/engine/survey"
 )
 
 // Definition describes an engine: its components, values and addresses, and how to connect to it. Each engine's package provides one; nothing else
@@ -16,7 +17,7 @@ type Definition struct {
 	Title     string                        // user-facing name
 	Namespace string                        // on the hub
 	Kinds     []schema.GroupVersionResource // kinds of its objects on the hub that help diagnose problems
-	Tracking  []string                      // labels and annotations by which it tracks what it applied
+	Tracking  survey.Tracking               // how it tracks what it applied
 
 	Chart  string   // component of its Helm chart
 	Images []string // components to load into the hub's nodes

@@ -146,6 +146,14 @@ type Upgrade struct {
 	Restarted List[string] `json:"restarted"` // pods
 }
 
+// RehearseResult is `lab rehearse upgrade -o json`.
+type RehearseResult struct {
+	Lab      string  `json:"lab"`
+	Snapshot string  `json:"snapshot"` // with --keep
+	Seconds  float64 `json:"seconds"`
+	Upgrade  Upgrade `json:"upgrade"` // from and to are equal if the engine kept its version, and empty if there was nothing to do
+}
+
 // StepResult is a step in UpResult.
 type StepResult struct {
 	Name    string  `json:"name"`

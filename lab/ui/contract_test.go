@@ -113,6 +113,7 @@ func contract() map[string]any {
 		"down": DownResult{
 			Lab: "homelab", Removed: []string{"cluster dev", "container lab-homelab-forge", "network lab-homelab"}, Kept: []string{"ready"}, Stays: []string{"cluster edge: namespace shop stays, with configmap orders"}, Seconds: 3.2,
 		},
+		"rehearse": RehearseResult{Lab: "homelab", Seconds: 147.1, Upgrade: Upgrade{From: "3.2.11", To: "3.6.1", Objects: 41, Pods: 12, Retracked: []string{"dev: Service podinfo/podinfo, app.kubernetes.io/instance=dev-podinfo to argocd.argoproj.io/tracking-id=dev-podinfo:/Service:podinfo/podinfo app.kubernetes.io/instance=dev-podinfo"}}},
 		"snapshot-save": SnapshotSaveResult{
 			Lab: "homelab", Snapshot: Snapshot{Name: "ready", Taken: "2026-11-22T16:14:41Z", Clusters: []string{"dev", "hub"}, Bytes: 120586240}, Seconds: 4.2,
 		},

@@ -142,6 +142,20 @@ func (u *UI) SnapshotSaved(labName string, s Snapshot, took time.Duration, next 
 	return nil
 }
 
+// Rehearsed prints `lab rehearse upgrade`, whose report users have seen already. idle says that there was nothing to do.
+func (u *UI) Rehearsed(res RehearseResult, idle bool) error {
+	if u.opts.JSON {
+		return u.JSON(res)
+	}
+	took := time.Duration(res.Seconds * float64(time.Second))
+	if idle {
+		u.Print(fmt.Sprintf("lab %s already has this version and these values   %s", res.Lab, Duration(took)))
+	} else {
+		u.Print(fmt.Sprintf("rehearsed in lab %s, which is as it was   %s", res.Lab, Duration(took)))
+	}
+	return nil
+}
+
 // Snapshots prints `lab snapshot ls`; save is the command to create one.
 func (u *UI) Snapshots(res SnapshotListResult, save string) error {
 	if u.opts.JSON {

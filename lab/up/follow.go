@@ -81,6 +81,9 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	}
 	var before survey.Survey
 	out.Upgrade = l.upgrades(seen, steps)
+	if out.Upgrade.To == "" && o.Survey {
+		out.Upgrade = l.kept(seen)
+	}
 	reports := out.Upgrade.To != ""
 	if reports {
 		if before, err = l.survey(ctx, l.clusters(o), seen); err != nil {

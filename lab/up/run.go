@@ -23,6 +23,7 @@ type Options struct {
 	Others    bool          // leave clusters outside Clusters unchanged
 	From      string        // snapshot to start from if the lab is down; empty for none
 	Prune     bool          // delete clusters that left the estate
+	Survey    bool          // report what the run changed, also if it keeps the engine's version
 	Switch    bool          // replace an engine of another type
 	Recreate  []string      // clusters to delete and recreate
 	Timeout   time.Duration // for addons to converge: how long nothing may move

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,10 +24,14 @@ type Upgrade struct {
 
 // Lines returns the report for users.
 func (u Upgrade) Lines() []string {
-	if !u.Changes() {
-		return []string{fmt.Sprintf("%s to %s: all %d tracked objects and %d pods are as they were, and no application is newly out of sync", u.From, u.To, u.Objects, u.Pods)}
+	versions := u.From + " to " + u.To
+	if u.From == u.To {
+		versions = u.From + " as before"
 	}
-	lines := []string{fmt.Sprintf("%s to %s, of %d tracked objects and %d pods:", u.From, u.To, u.Objects, u.Pods)}
+	if !u.Changes() {
+		return []string{fmt.Sprintf("%s: all %d tracked objects and %d pods are as they were, and no application is newly out of sync", versions, u.Objects, u.Pods)}
+	}
+	lines := []string{fmt.Sprintf("%s, of %d tracked objects and %d pods:", versions, u.Objects, u.Pods)}
 	for _, part := range []struct {
 		what string
 		list []string
@@ -59,6 +64,19 @@ func (l *Lab) upgrades(seen *Seen, steps []lab.Step) (u Upgrade) {
 			return u
 		}
 	}
+	return u
+}
+
+// kept returns the version that a run keeps, for the report of one that is to have it nonetheless.
+func (l *Lab) kept(seen *Seen) (u Upgrade) {
+	of := seen.Engine
+	for _, c := range l.Estate.Clusters {
+		if of.Version == "" {
+			of = seen.Engines[c.Name]
+		}
+	}
+	u.From = cmp.Or(strings.TrimPrefix(of.Version, "v"), l.Release.Version)
+	u.To = u.From
 	return u
 }
 

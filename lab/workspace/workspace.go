@@ -94,6 +94,9 @@ func (w *Workspace) ask() {
 	}
 }
 
+// Unasked forgets the version of the engine that this command line asked for.
+func (w *Workspace) Unasked() { w.asked.Version = "" }
+
 // Reload reads the record again, which a restored snapshot replaced.
 func (w *Workspace) Reload() (err error) {
 	if w.Record, err = w.Dir.Load(); err == nil {

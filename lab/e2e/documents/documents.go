@@ -32,6 +32,7 @@ var Elsewhere = map[string]string{
 	"lab up --engine flux":                                             "TestDefaultEstateOnFlux/up",
 	"lab up --engine flux --switch-engine":                             "TestDefaultEstateOnFlux/switch_the_engine_and_back",
 	"lab up --engine argocd --switch-engine":                           "TestDefaultEstateOnFlux/switch_the_engine_and_back",
+	"lab rehearse upgrade --engine-version newest":                     "TestVersions/engine_upgrade_rehearsed",
 	"lab doctor --undo":                                                "lab/doctor: TestUndo",
 	"lab generate":                                                     "lab/cli: generate.txtar",
 	"lab git url gitops":                                               "TestForeignEstates",

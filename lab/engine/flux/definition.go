@@ -9,6 +9,7 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/engine/flux/reconciliation"
 	"homelab/lab/engine/helm"
+	"homelab/lab/engine/survey"
 	"homelab/lab/flux"
 )
 
@@ -45,7 +46,7 @@ func Definition(namespace string) engine.Definition {
 	return engine.Definition{
 		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
 		Kinds:    []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
-		Tracking: []string{reconciliation.FromName, reconciliation.FromNamespace, reconciliation.FromRelease, reconciliation.FromReleaseNamespace},
+		Tracking: survey.Tracking{Own: []string{reconciliation.FromName, reconciliation.FromNamespace, reconciliation.FromRelease, reconciliation.FromReleaseNamespace}},
 		Chart:    chartComponent, Images: images(), Memory: 320 << 20,
 		Port: 8080, NodePort: nodePort, Service: "http://webhook-receiver." + namespace + ".svc",
 		WebhookPath: func(secret string) string { return webhookPath(secret, namespace) },

@@ -46,6 +46,7 @@ func Connect(name string, cfg *rest.Config) (Cluster, error) {
 type Survey struct {
 	Applications []lab.Application
 	objects      map[key]object
+	names        map[string]bool // of applications, which Shared labels have
 	pods         map[types.UID]pod
 }
 
@@ -65,9 +66,18 @@ type pod struct {
 	restarts int32
 }
 
-// Take surveys clusters. keys are the labels and annotations by which the engine tracks objects.
-func Take(ctx context.Context, clusters []Cluster, applications []lab.Application, keys []string) (Survey, error) {
-	s := Survey{Applications: applications, objects: map[key]object{}, pods: map[types.UID]pod{}}
+// Tracking are the labels and annotations by which an engine tracks objects.
+type Tracking struct {
+	Own    []string // the engine's own
+	Shared []string // labels that others set, too: they track if their value names an application
+}
+
+// Take surveys clusters.
+func Take(ctx context.Context, clusters []Cluster, applications []lab.Application, keys Tracking) (Survey, error) {
+	s := Survey{Applications: applications, objects: map[key]object{}, names: map[string]bool{}, pods: map[types.UID]pod{}}
+	for _, a := range applications {
+		s.names[a.Name] = true
+	}
 	for _, c := range clusters {
 		if err := s.take(ctx, c, keys); err != nil {
 			return s, fmt.Errorf("cluster %s: %w", c.Name, err)
@@ -76,7 +86,7 @@ func Take(ctx context.Context, clusters []Cluster, applications []lab.Applicatio
 	return s, nil
 }
 
-func (s Survey) take(ctx context.Context, c Cluster, keys []string) error {
+func (s Survey) take(ctx context.Context, c Cluster, keys Tracking) error {
 	lists, err := discovery.ServerPreferredResources(c.Typed.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // an API service that does not answer
 		return err
@@ -114,7 +124,7 @@ func (c Cluster) namespaces() []string {
 }
 
 // list adds the objects of a kind, in the namespace of k.
-func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionResource, k key, keys []string) error {
+func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionResource, k key, keys Tracking) error {
 	list, err := c.Metadata.Resource(kind).Namespace(k.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) { // a definition that was just removed
 		return nil
@@ -127,15 +137,20 @@ func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionRes
 			continue
 		}
 		k.namespace, k.name = o.Namespace, o.Name
-		s.objects[k] = object{o.UID, tracking(&o, keys)}
+		s.objects[k] = object{o.UID, s.tracking(&o, keys, kind.Resource)}
 	}
 	return nil
 }
 
-// tracking returns the engine's metadata of an object, or "".
-func tracking(o metav1.Object, keys []string) string {
+// tracking returns the engine's metadata of an object, or "". Kubernetes copies the labels of Services to their Endpoints.
+func (s Survey) tracking(o metav1.Object, keys Tracking, resource string) string {
 	var parts []string
-	for _, key := range keys {
+	for _, key := range keys.Shared {
+		if v := o.GetLabels()[key]; s.names[v] && resource != "endpoints" {
+			parts = append(parts, key+"="+v)
+		}
+	}
+	for _, key := range keys.Own {
 		for _, in := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
 			if v := in[key]; v != "" {
 				parts = append(parts, key+"="+v)

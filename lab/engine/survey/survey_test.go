@@ -46,7 +46,7 @@ func take(t *testing.T, only []string, apps []lab.Application, objects, pods []r
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: []string{"list"}},
 		{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: []string{"create"}},
 	}}}
-	s, err := Take(t.Context(), []Cluster{{Name: "dev", Typed: typed, Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...), Only: only, Engine: "argocd"}}, apps, []string{track})
+	s, err := Take(t.Context(), []Cluster{{Name: "dev", Typed: typed, Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...), Only: only, Engine: "argocd"}}, apps, Tracking{Own: []string{track}, Shared: []string{"app.kubernetes.io/instance"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +77,23 @@ func TestCompare(t *testing.T) {
 	}
 	if got := Compare(before, before); got.Changes() {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A label of charts tracks where it names an application.
+func TestShared(t *testing.T) {
+	labelled := func(name, uid, own, instance string) runtime.Object {
+		o := partial(name, uid, own)
+		o.Labels = map[string]string{"app.kubernetes.io/instance": instance}
+		return o
+	}
+	apps := []lab.Application{{Name: "web"}}
+	before := take(t, nil, apps, []runtime.Object{labelled("a", "1", "", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "web")}, nil)
+	after := take(t, nil, apps, []runtime.Object{labelled("a", "1", "web:a", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "other")}, nil)
+	r := Compare(before, after)
+	want := Report{Objects: 2, Orphaned: []string{"dev: ConfigMap web/c"}, Retracked: []string{"dev: ConfigMap web/a, app.kubernetes.io/instance=web to app.kubernetes.io/instance=web example.com/tracking=web:a"}}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
 	}
 }
 
