@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/needs"
@@ -36,6 +38,9 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 			},
 		}
 	}
+	if err := throughDoor(ws, &w); err != nil {
+		return scenario.World{}, err
+	}
 	asked := ws.Record.Asked // empty if the estate names the engine
 	w.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) {
 		next, err := p.switchEngine(ctx, ws, o, to)
@@ -55,6 +60,24 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 		return next, err
 	}
 	return w, nil
+}
+
+// throughDoor has requests from outside know the lab's door, if it has one.
+func throughDoor(ws *workspace.Workspace, w *scenario.World) error {
+	address := doorURL(ws.Dir, "")
+	if address == "" {
+		return nil
+	}
+	text, err := certificate(ws)
+	if err != nil {
+		return err
+	}
+	if w.Roots, err = x509.SystemCertPool(); err != nil {
+		w.Roots = x509.NewCertPool()
+	}
+	w.Roots.AppendCertsFromPEM([]byte(text))
+	w.Door = strings.TrimPrefix(address, "https://")
+	return nil
 }
 
 // renew recreates a cluster as `lab up --recreate` does, or with cluster "" completes what was begun.

@@ -34,7 +34,7 @@ func practices(t *testing.T, engine lab.EngineType) {
 	for _, p := range practised {
 		l.must("addon", "enable", p[0], "--cluster", p[1])
 	}
-	l.edit("clusters/hub/cluster.yaml", "role: hub", "role: hub\n  runner: {}")
+	l.edit("clusters/hub/cluster.yaml", "role: hub", "role: hub\n  runner: {}\n  door: {}")
 	l.must("up", "--fix")
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("LAB_E2E_ROUNDS"), "1"))
 	if err != nil {

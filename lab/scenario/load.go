@@ -187,7 +187,7 @@ type loader struct {
 }
 
 // builtins are the predefined variables, in addition to engineVariable of each required cluster.
-func builtins() []string { return []string{"lab", "scenario", "commit"} }
+func builtins() []string { return []string{"lab", "scenario", "commit", "door"} }
 
 func (l *loader) read(root *yaml.Node, name string) *Scenario {
 	l.reader = strict.NewReader(l.file)

@@ -214,7 +214,7 @@ func (p *playing) facets(s Subject, a Action) {
 	}
 }
 
-// locate sets the variables with the clusters of engines.
+// locate sets the variables of places.
 func (p *playing) locate() {
 	maps.Copy(p.vars, p.world.places())
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"crypto/x509"
 	"io/fs"
 	"net/http"
 
@@ -25,6 +26,8 @@ type World struct {
 	Machines Machines          // nil if the clusters' nodes cannot be reached
 	Registry Registry          // nil if the lab has none
 	HTTP     http.RoundTripper // of requests from outside; nil for this machine's network
+	Roots    *x509.CertPool    // authorities of requests from outside; nil for this machine's
+	Door     string            // what names of the lab end in, with a port unless that is HTTPS' own; empty if it has no door
 	// Inside runs a program of a node in the network of one of its pods. It may be nil.
 	Inside func(ctx context.Context, node, namespace, pod string, program []string) ([]byte, error)
 	// Switch replaces the engine and returns the resulting World. It is idempotent, and may be nil.
@@ -42,9 +45,9 @@ func (w World) engineOf(cluster string) string {
 	return cluster
 }
 
-// places returns the variables with the clusters of engines.
+// places returns the variables with the door and the clusters of engines.
 func (w World) places() map[string]any {
-	vars := map[string]any{}
+	vars := map[string]any{"door": w.Door}
 	for _, c := range w.Estate.Clusters {
 		vars[engineVariable(c.Name)] = w.engineOf(c.Name)
 	}

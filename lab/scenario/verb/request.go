@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type request struct {
 	Within   time.Duration     `yaml:"within" max:"30m" doc:"how fast the answer must be as expected: a deadline"`
 	Patience time.Duration     `yaml:"patience" max:"10m" doc:"without within: how long nothing may move; default 30s"`
 	For      time.Duration     `yaml:"for" max:"10m" doc:"how long it must stay so"`
+	Since    string            `yaml:"since" doc:"id of an earlier step: within counts from its start, and the time since is reported"`
 }
 
 type requestFrom struct {
@@ -60,6 +62,7 @@ func (q *request) Check(c *scenario.Checker) {
 	for _, name := range slices.Sorted(maps.Keys(q.Capture)) {
 		c.FieldPath("capture."+name, q.Capture[name])
 	}
+	c.Step("since", q.Since)
 	oneLimit(c, q.Within, q.Patience)
 }
 
@@ -106,7 +109,7 @@ func (q *request) Do(ctx context.Context, c *scenario.Call) error {
 	stop := c.Poll(ctx, k.at, []string{"status", "error"}, every, ask)
 	view, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
 		return k.judgeOne(k.at, v.State(k.at))
-	}, scenario.Limit{Within: q.Within, Patience: cmp.Or(q.Patience, 30*time.Second), Stays: q.For})
+	}, scenario.Limit{Within: q.Within, Patience: cmp.Or(q.Patience, 30*time.Second), Stays: q.For, Since: q.Since})
 	stop()
 	if err != nil {
 		return err
@@ -134,7 +137,7 @@ func (q *request) outside(ctx context.Context, c *scenario.Call) map[string]any 
 	}
 	transport := c.HTTP
 	if transport == nil {
-		local := &http.Transport{DialContext: dialHere, DisableKeepAlives: true}
+		local := &http.Transport{DialContext: dialHere, DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: c.Roots}}
 		defer local.CloseIdleConnections()
 		transport = local
 	}

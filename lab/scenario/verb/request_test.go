@@ -2,9 +2,11 @@ package verb_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +102,23 @@ func TestRequest(t *testing.T) {
 				t.Errorf("%s, want %s: %q", text, c.verdict, c.text)
 			}
 		})
+	}
+}
+
+// Requests from outside trust the authorities of the lab, and the lab's door is a variable.
+func TestRequestTrusts(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	for trusted, text := range map[bool]string{true: "/: 404", false: "status is not set"} {
+		r := playWith(t, "    - {title: it, request: {url: 'https://${door}/', has: {status: 404}, patience: 1s}}\n", func(l *scenariotest.Lab) {
+			l.Door, l.Roots = server.Listener.Addr().String(), x509.NewCertPool()
+			if trusted {
+				l.Roots.AddCert(server.Certificate())
+			}
+		})
+		if got := textOf(r); (r.Verdict == scenario.Passed) != trusted || !strings.Contains(got, text) {
+			t.Errorf("trusted %t: %s", trusted, got)
+		}
 	}
 }
 
