@@ -39,7 +39,7 @@ func (p *program) tell(ctx context.Context, l *instance, out up.Outcome, began t
 func upgradeOf(u up.Upgrade) ui.Upgrade {
 	return ui.Upgrade{
 		From: u.From, To: u.To, Objects: u.Objects, Pods: u.Pods, OutOfSync: u.OutOfSync, Gone: u.Gone, New: u.New, Replaced: u.Replaced, Deleted: u.Deleted,
-		Orphaned: u.Orphaned, Retracked: u.Retracked, Restarted: u.Restarted,
+		Orphaned: u.Orphaned, Retracked: u.Retracked, Restarted: u.Restarted, Unknown: u.Unknown,
 	}
 }
 

@@ -144,6 +144,7 @@ type Upgrade struct {
 	Orphaned  List[string] `json:"orphaned"`  // objects that no application tracks any more
 	Retracked List[string] `json:"retracked"` // objects tracked in another way
 	Restarted List[string] `json:"restarted"` // pods
+	Unknown   List[string] `json:"unknown"`   // clusters that did not answer: "dev: its error"
 }
 
 // RehearseResult is `lab rehearse upgrade -o json`.

@@ -17,7 +17,6 @@ import (
 	"homelab/lab/engine"
 	"homelab/lab/forge"
 	"homelab/lab/gate"
-	"homelab/lab/plan"
 )
 
 func (r *run) doForge(ctx context.Context, s lab.Step, p lab.Progress) (apply.Outcome, error) {
@@ -56,7 +55,7 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	if s.Cluster == "" && plan.Upgrade(r.seen.Engine, r.Release.Version) != "" {
+	if s.Cluster == "" && s.Action == lab.ActionUpdate { // what it has said may not be so with its new version or values
 		r.invalidate(time.Now())
 	}
 	out := apply.Outcome{Detail: r.Definition.Title + " " + chart.Version}

@@ -44,6 +44,7 @@ func (u Upgrade) Lines() []string {
 		{"objects that no application tracks any more", u.Orphaned},
 		{"objects tracked in another way", u.Retracked},
 		{"pods outside of the engine", u.Restarted},
+		{"unknown, cluster", u.Unknown},
 	} {
 		for _, name := range part.list {
 			lines = append(lines, part.what+": "+name)
@@ -98,7 +99,7 @@ func (l *Lab) Warnings(seen *Seen, steps []lab.Step) (lines []string) {
 	return lines
 }
 
-// survey surveys the clusters in scope that are ready.
+// survey surveys the clusters in scope that exist.
 func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (survey.Survey, error) {
 	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
 	defer cancel()
@@ -115,7 +116,8 @@ func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (s
 	}
 	var list []survey.Cluster
 	for _, c := range clusters {
-		if !seen.Clusters[c.Name].Ready {
+		is := seen.Clusters[c.Name]
+		if !is.Exists && !is.Attached {
 			continue
 		}
 		cfg, err := l.Clusters.RESTConfig(c.Name)
@@ -126,6 +128,7 @@ func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (s
 		if err != nil {
 			return survey.Survey{}, err
 		}
+		of.Runs = is.Running
 		if c.Role == lab.RoleHub || l.ownEngine(c) {
 			of.Engine = l.Definition.Namespace
 		}
@@ -136,7 +139,7 @@ func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (s
 		}
 		list = append(list, of)
 	}
-	return survey.Take(ctx, list, applications, l.Definition.Tracking)
+	return survey.Take(ctx, list, applications, l.Definition.Tracking), nil
 }
 
 // namespacesOf returns the namespaces of the applications of a cluster.

@@ -62,7 +62,7 @@ func TestEngineUpgraded(t *testing.T) {
 			due = append(due, step.ID+" "+step.Reason)
 		}
 	}
-	if want := []string{"engine 3.2.11 -> 3.6.1", "addons compared by the new engine"}; !slices.Equal(due, want) {
+	if want := []string{"engine 3.2.11 -> 3.6.1", "addons compared by the engine as it is now"}; !slices.Equal(due, want) {
 		t.Errorf("plan changes %q, want %q", due, want)
 	}
 

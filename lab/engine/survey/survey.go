@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,7 @@ type Cluster struct {
 	Metadata metadata.Interface
 	Only     []string // namespaces of a cluster that is not the lab's; empty for all, and for objects without one
 	Engine   string   // the engine's namespace, whose pods are replaced; empty where none runs
+	Runs     bool     // it is asked again until it answers or the survey's time is over
 }
 
 // Connect returns a cluster reached by a configuration.
@@ -46,7 +48,8 @@ func Connect(name string, cfg *rest.Config) (Cluster, error) {
 type Survey struct {
 	Applications []lab.Application
 	objects      map[key]object
-	names        map[string]bool // of applications, which Shared labels have
+	names        map[string]bool  // of Namers
+	unknown      map[string]error // of clusters
 	pods         map[types.UID]pod
 }
 
@@ -62,6 +65,7 @@ type object struct {
 }
 
 type pod struct {
+	cluster  string
 	name     string // "dev: podinfo/podinfo-6c9d"
 	restarts int32
 }
@@ -69,21 +73,30 @@ type pod struct {
 // Tracking are the labels and annotations by which an engine tracks objects.
 type Tracking struct {
 	Own    []string // the engine's own
-	Shared []string // labels that others set, too: they track if their value names an application
+	Shared []string // labels that others set, too: they track if their value is the name of an object of kind Namer
+	Namer  schema.GroupKind
 }
 
-// Take surveys clusters.
-func Take(ctx context.Context, clusters []Cluster, applications []lab.Application, keys Tracking) (Survey, error) {
-	s := Survey{Applications: applications, objects: map[key]object{}, names: map[string]bool{}, pods: map[types.UID]pod{}}
-	for _, a := range applications {
-		s.names[a.Name] = true
-	}
+// Take surveys clusters. What does not answer is unknown.
+func Take(ctx context.Context, clusters []Cluster, applications []lab.Application, keys Tracking) Survey {
+	s := Survey{Applications: applications, objects: map[key]object{}, names: map[string]bool{}, pods: map[types.UID]pod{}, unknown: map[string]error{}}
 	for _, c := range clusters {
-		if err := s.take(ctx, c, keys); err != nil {
-			return s, fmt.Errorf("cluster %s: %w", c.Name, err)
+		err := s.take(ctx, c, keys)
+		for err != nil && c.Runs && lab.Sleep(ctx, time.Second) == nil {
+			err = s.take(ctx, c, keys)
+		}
+		if err != nil {
+			s.unknown[c.Name] = err
 		}
 	}
-	return s, nil
+	for k, o := range s.objects {
+		o.tracking = strings.Join(slices.DeleteFunc(strings.Fields(o.tracking), func(part string) bool {
+			key, name, _ := strings.Cut(part, "=")
+			return slices.Contains(keys.Shared, key) && !s.names[name]
+		}), " ")
+		s.objects[k] = o
+	}
+	return s
 }
 
 func (s Survey) take(ctx context.Context, c Cluster, keys Tracking) error {
@@ -137,16 +150,19 @@ func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionRes
 			continue
 		}
 		k.namespace, k.name = o.Namespace, o.Name
-		s.objects[k] = object{o.UID, s.tracking(&o, keys, kind.Resource)}
+		s.objects[k] = object{o.UID, tracking(&o, keys, kind.Resource)}
+		if (schema.GroupKind{Group: k.group, Kind: k.kind}) == keys.Namer {
+			s.names[k.name] = true
+		}
 	}
 	return nil
 }
 
 // tracking returns the engine's metadata of an object, or "". Kubernetes copies the labels of Services to their Endpoints.
-func (s Survey) tracking(o metav1.Object, keys Tracking, resource string) string {
+func tracking(o metav1.Object, keys Tracking, resource string) string {
 	var parts []string
 	for _, key := range keys.Shared {
-		if v := o.GetLabels()[key]; s.names[v] && resource != "endpoints" {
+		if v := o.GetLabels()[key]; v != "" && resource != "endpoints" {
 			parts = append(parts, key+"="+v)
 		}
 	}
@@ -169,7 +185,7 @@ func (s Survey) listPods(ctx context.Context, c Cluster, ns string) error {
 		if c.Engine != "" && p.Namespace == c.Engine || p.Status.Phase == corev1.PodSucceeded || ownedBy(&p, "Job") {
 			continue
 		}
-		at := pod{name: c.Name + ": " + p.Namespace + "/" + p.Name}
+		at := pod{cluster: c.Name, name: c.Name + ": " + p.Namespace + "/" + p.Name}
 		for _, st := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 			at.restarts += st.RestartCount
 		}
@@ -193,13 +209,20 @@ type Report struct {
 	Orphaned  []string // objects that no application tracks any more
 	Retracked []string // objects that are tracked in another way: "dev: Service web/web, KEY=OLD to KEY=NEW"
 	Restarted []string // pods outside of the engine that were replaced or whose containers restarted
+	Unknown   []string // clusters that did not answer before or after: "dev: its error"
 	Objects   int      // tracked objects before
 	Pods      int      // pods outside of the engine before
 }
 
 // Compare returns what changed between two surveys.
 func Compare(before, after Survey) Report {
-	r := Report{Pods: len(before.pods)}
+	var r Report
+	unknown := map[string]error{}
+	maps.Copy(unknown, before.unknown)
+	maps.Copy(unknown, after.unknown)
+	for name, err := range unknown {
+		r.Unknown = append(r.Unknown, name+": "+err.Error())
+	}
 	was := map[string]lab.Application{}
 	for _, a := range before.Applications {
 		was[a.Name] = a
@@ -215,7 +238,7 @@ func Compare(before, after Survey) Report {
 	}
 	r.Gone = slices.AppendSeq(r.Gone, maps.Keys(was))
 	for k, b := range before.objects {
-		if b.tracking == "" {
+		if b.tracking == "" || unknown[k.cluster] != nil {
 			continue
 		}
 		r.Objects++
@@ -231,6 +254,10 @@ func Compare(before, after Survey) Report {
 		}
 	}
 	for uid, b := range before.pods {
+		if unknown[b.cluster] != nil {
+			continue
+		}
+		r.Pods++
 		switch a, there := after.pods[uid]; {
 		case !there:
 			r.Restarted = append(r.Restarted, b.name+" was replaced")
@@ -238,13 +265,13 @@ func Compare(before, after Survey) Report {
 			r.Restarted = append(r.Restarted, fmt.Sprintf("%s restarted %d times", b.name, a.restarts-b.restarts))
 		}
 	}
-	for _, list := range []*[]string{&r.OutOfSync, &r.Gone, &r.New, &r.Replaced, &r.Deleted, &r.Orphaned, &r.Retracked, &r.Restarted} {
+	for _, list := range []*[]string{&r.OutOfSync, &r.Gone, &r.New, &r.Replaced, &r.Deleted, &r.Orphaned, &r.Retracked, &r.Restarted, &r.Unknown} {
 		slices.Sort(*list)
 	}
 	return r
 }
 
-// Changes reports whether anything changed.
+// Changes reports whether anything changed, or may have.
 func (r Report) Changes() bool {
-	return len(slices.Concat(r.OutOfSync, r.Gone, r.New, r.Replaced, r.Deleted, r.Orphaned, r.Retracked, r.Restarted)) > 0
+	return len(slices.Concat(r.OutOfSync, r.Gone, r.New, r.Replaced, r.Deleted, r.Orphaned, r.Retracked, r.Restarted, r.Unknown)) > 0
 }

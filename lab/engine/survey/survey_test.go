@@ -1,15 +1,18 @@
 package survey
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"homelab/lab"
 )
@@ -46,11 +49,7 @@ func take(t *testing.T, only []string, apps []lab.Application, objects, pods []r
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: []string{"list"}},
 		{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: []string{"create"}},
 	}}}
-	s, err := Take(t.Context(), []Cluster{{Name: "dev", Typed: typed, Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...), Only: only, Engine: "argocd"}}, apps, Tracking{Own: []string{track}, Shared: []string{"app.kubernetes.io/instance"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return Take(t.Context(), []Cluster{{Name: "dev", Typed: typed, Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...), Only: only, Engine: "argocd"}}, apps, Tracking{Own: []string{track}, Shared: []string{"app.kubernetes.io/instance"}, Namer: schema.GroupKind{Kind: "ConfigMap"}})
 }
 
 func TestCompare(t *testing.T) {
@@ -87,9 +86,9 @@ func TestShared(t *testing.T) {
 		o.Labels = map[string]string{"app.kubernetes.io/instance": instance}
 		return o
 	}
-	apps := []lab.Application{{Name: "web"}}
-	before := take(t, nil, apps, []runtime.Object{labelled("a", "1", "", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "web")}, nil)
-	after := take(t, nil, apps, []runtime.Object{labelled("a", "1", "web:a", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "other")}, nil)
+	web := partial("web", "4", "")
+	before := take(t, nil, nil, []runtime.Object{web, labelled("a", "1", "", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "web")}, nil)
+	after := take(t, nil, nil, []runtime.Object{web, labelled("a", "1", "web:a", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "other")}, nil)
 	r := Compare(before, after)
 	want := Report{Objects: 2, Orphaned: []string{"dev: ConfigMap web/c"}, Retracked: []string{"dev: ConfigMap web/a, app.kubernetes.io/instance=web to app.kubernetes.io/instance=web example.com/tracking=web:a"}}
 	if diff := cmp.Diff(want, r); diff != "" {
@@ -104,5 +103,18 @@ func TestOnly(t *testing.T) {
 	s := take(t, []string{"web"}, nil, []runtime.Object{theirs, partial("ours", "2", "web:a")}, []runtime.Object{podOf("theirs", "a", "p1", 0), podOf("web", "b", "p2", 0)})
 	if r := Compare(s, Survey{}); r.Objects != 1 || r.Pods != 1 || r.Deleted[0] != "dev: ConfigMap web/ours" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What does not answer is unknown, before or after, and nothing is said of its objects.
+func TestUnknown(t *testing.T) {
+	before := take(t, nil, nil, []runtime.Object{partial("web", "1", "web:a")}, []runtime.Object{podOf("web", "a", "p1", 0)})
+	silent := fake.NewClientset()
+	silent.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}}
+	silent.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
+	after := Take(t.Context(), []Cluster{{Name: "dev", Typed: silent}}, nil, Tracking{})
+	want := Report{Unknown: []string{"dev: pods: no answer"}}
+	if diff := cmp.Diff(want, Compare(before, after)); diff != "" || !want.Changes() {
+		t.Error(diff)
 	}
 }
