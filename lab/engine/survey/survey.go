@@ -146,14 +146,14 @@ func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionRes
 		return fmt.Errorf("%s: %w", kind.GroupResource(), err)
 	}
 	for _, o := range list.Items {
+		if (schema.GroupKind{Group: k.group, Kind: k.kind}) == keys.Namer {
+			s.names[o.Name] = true
+		}
 		if metav1.GetControllerOf(&o) != nil { // it may copy its owner's labels
 			continue
 		}
 		k.namespace, k.name = o.Namespace, o.Name
 		s.objects[k] = object{o.UID, tracking(&o, keys, kind.Resource)}
-		if (schema.GroupKind{Group: k.group, Kind: k.kind}) == keys.Namer {
-			s.names[k.name] = true
-		}
 	}
 	return nil
 }

@@ -86,7 +86,8 @@ func TestShared(t *testing.T) {
 		o.Labels = map[string]string{"app.kubernetes.io/instance": instance}
 		return o
 	}
-	web := partial("web", "4", "")
+	web, yes := partial("web", "4", ""), true
+	web.OwnerReferences = []metav1.OwnerReference{{Controller: &yes, Kind: "ApplicationSet"}} // which says nothing of its name
 	before := take(t, nil, nil, []runtime.Object{web, labelled("a", "1", "", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "web")}, nil)
 	after := take(t, nil, nil, []runtime.Object{web, labelled("a", "1", "web:a", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "other")}, nil)
 	r := Compare(before, after)
