@@ -65,7 +65,7 @@ func (l *testLab) onAnotherMachine() {
 }
 
 // otherEstates matches the images and charts that the default estate does not pull, among them those of other versions of Kubernetes and the engine.
-var otherEstates = regexp.MustCompile(`^(podinfo-old|front|door|agnhost|karpenter-kwok|karpenter|(node|argocd)-[0-9.]+|sealed-secrets|gatekeeper|cert-manager.*|external-secrets|kyverno.*|argo-rollouts|prometheus|alertmanager)$`)
+var otherEstates = regexp.MustCompile(`^(podinfo-old|front|door|agnhost|karpenter-kwok|karpenter|(node|argocd)-[0-9.]+|sealed-secrets|gatekeeper|cert-manager.*|external-secrets|kyverno.*|argo-rollouts|flux-operator|prometheus|alertmanager)$`)
 
 func mirrored(t *testing.T) {
 	onlyHere(t)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"homelab/lab"
+	"homelab/lab/flux"
 	"homelab/lab/ui"
 )
 
@@ -29,12 +30,13 @@ func TestPracticesOnFlux(t *testing.T) { practices(t, lab.EngineFlux) }
 func practices(t *testing.T, engine lab.EngineType) {
 	l := newLab(t, "e2e")
 	if engine == lab.EngineFlux {
-		l.runs("flux")
+		l.runs("flux, componentsExtra: [" + flux.ImageReflector + ", " + flux.ImageAutomation + "]")
+		l.must("addon", "enable", "flux-operator", "--cluster", "hub")
 	}
 	for _, p := range practised {
 		l.must("addon", "enable", p[0], "--cluster", p[1])
 	}
-	l.edit("clusters/hub/cluster.yaml", "role: hub", "role: hub\n  runner: {}\n  door: {}")
+	l.edit("clusters/hub/cluster.yaml", "role: hub", "role: hub\n  runner: {}\n  door: {}\n  registry: {}")
 	l.must("up", "--fix")
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("LAB_E2E_ROUNDS"), "1"))
 	if err != nil {

@@ -174,6 +174,11 @@ func (p *playing) missing() string {
 			return fmt.Sprintf("the lab has no %s; spec.%s: {} in %s and lab up give it one", part, part, lab.ClusterFile(hub.Name))
 		}
 	}
+	for _, component := range need.components {
+		if !slices.Contains(hub.Engine.Extra, component) {
+			return fmt.Sprintf("the lab's %s has no %s; spec.engine.componentsExtra in %s and lab up give it one", p.world.Engines.Title(), component, lab.ClusterFile(hub.Name))
+		}
+	}
 	for _, addon := range slices.Sorted(maps.Keys(need.Addons)) {
 		for _, name := range need.Addons[addon] {
 			c, ok := p.world.Estate.Cluster(name)

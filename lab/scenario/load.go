@@ -199,7 +199,7 @@ func (l *loader) read(root *yaml.Node, name string) *Scenario {
 	}
 	s := &Scenario{
 		Name: name, File: l.file, Title: doc.Spec.Title, Teaches: doc.Spec.Teaches, Requires: doc.Spec.Requires,
-		Timeout: cmp.Or(doc.Spec.Timeout, defaultTimeout), Vars: doc.Spec.Vars, own: doc.Spec.Engines.vars(), Files: l.files,
+		Timeout: cmp.Or(doc.Spec.Timeout, defaultTimeout), Vars: doc.Spec.Vars, own: doc.Spec.Engines, Files: l.files,
 	}
 	if len(doc.Spec.Steps)+len(doc.Spec.Always) > maxSteps {
 		l.reader.FailAt("spec.steps", fmt.Sprintf("more than %d steps", maxSteps), "split the story")

@@ -15,30 +15,33 @@ import (
 type variants map[lab.EngineType]variant
 
 type variant struct {
-	Vars map[string]any `yaml:"vars" doc:"variables for this engine, which override spec.vars"`
+	Vars   map[string]any      `yaml:"vars" doc:"variables for this engine, which override spec.vars"`
+	Addons map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it with this engine, besides requires.addons"`
+
+	Components []string `yaml:"components" doc:"controllers that spec.engine.componentsExtra of the hub must list"`
 }
 
-func (v variants) vars() map[lab.EngineType]map[string]any {
-	vars := map[lab.EngineType]map[string]any{}
-	for engine, own := range v {
-		vars[engine] = own.Vars
-	}
-	return vars
-}
-
-// For returns the story for an engine: without the steps of others, and with the engine's variables. Steps keep their numbers.
+// For returns the story for an engine: without the steps of others, and with the engine's variables and requirements. Steps keep their numbers.
 func (s *Scenario) For(engine lab.EngineType) *Scenario {
 	own := *s
 	others := func(step Step) bool { return !step.isFor(engine) }
 	own.Steps, own.Always = slices.DeleteFunc(slices.Clone(s.Steps), others), slices.DeleteFunc(slices.Clone(s.Always), others)
 	own.Vars = s.varsFor(engine)
+	own.Requires.components = s.own[engine].Components
+	own.Requires.Addons = maps.Clone(s.Requires.Addons)
+	if more := s.own[engine].Addons; len(more) > 0 {
+		if own.Requires.Addons == nil {
+			own.Requires.Addons = map[string][]string{}
+		}
+		maps.Copy(own.Requires.Addons, more)
+	}
 	return &own
 }
 
 func (s *Scenario) varsFor(engine lab.EngineType) map[string]any {
 	vars := map[string]any{}
 	maps.Copy(vars, s.Vars)
-	maps.Copy(vars, s.own[engine])
+	maps.Copy(vars, s.own[engine].Vars)
 	return vars
 }
 
@@ -60,7 +63,7 @@ func (l *loader) plans(s *Scenario, doc spec) {
 		if len(s.Requires.Engine) == 0 || slices.Contains(s.Requires.Engine, engine) {
 			l.engines = append(l.engines, engine)
 		}
-		l.checkVars("spec.engines."+string(engine)+".vars", s.own[engine])
+		l.checkVars("spec.engines."+string(engine)+".vars", s.own[engine].Vars)
 	}
 	l.checkVars("spec.vars", s.Vars)
 	all := l.reader.Problems

@@ -26,7 +26,7 @@ type Scenario struct {
 	Always   []Step // played after the steps, in any case
 	Files    fs.FS  // the scenario's folder
 
-	own map[lab.EngineType]map[string]any // variables of one engine
+	own variants
 }
 
 // Requires are the requirements on the lab.
@@ -36,6 +36,8 @@ type Requires struct {
 	Addons   map[string][]string `yaml:"addons" doc:"addon -> clusters that must have it"`
 	Parts    []Part              `yaml:"parts" doc:"optional parts that the lab must have"`
 	Images   map[string][]string `yaml:"images" doc:"image, as listed by lab bundle ls -> clusters to load it into before the first step"`
+
+	components []string // of the engine
 }
 
 // Part is an optional part of a lab.

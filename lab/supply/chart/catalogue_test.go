@@ -16,7 +16,7 @@ func TestCatalogueImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts"} {
+	for _, name := range []string{"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator"} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Find(name, "")
 			if err != nil {

@@ -73,9 +73,13 @@ type Recipe struct {
 	Version string `yaml:"version"` // expected chart version
 	Kind    Kind   `yaml:"kind"`
 	Module  string `yaml:"module"` // module@version
-	Path    string `yaml:"path"`   // folder within the module
+	Path    string `yaml:"path"`   // folder or file within the module
 
 	Parts []string `yaml:"parts"` // further modules, module@version
+
+	// Only of KindManifests.
+	More  []string `yaml:"more"`  // further files of manifests, or folders of them
+	Image string   `yaml:"image"` // of the Deployment, without a tag, if its file has a placeholder
 
 	// Only of KindFolder.
 	Add     []Addition `yaml:"add"`     // what upstream's release adds to the folder
@@ -140,6 +144,10 @@ func parseRecipes(data []byte) ([]Recipe, error) {
 			return nil, fmt.Errorf("chart recipes: %s: path %q leaves the module", id, r.Path)
 		case r.Kind != KindFolder && len(r.Add)+len(r.Without) > 0:
 			return nil, fmt.Errorf("chart recipes: %s: add and without are of kind %q", id, KindFolder)
+		case r.Kind != KindManifests && len(r.More)+len(r.Image) > 0:
+			return nil, fmt.Errorf("chart recipes: %s: more and image are of kind %q", id, KindManifests)
+		case slices.ContainsFunc(r.More, func(file string) bool { return !filepath.IsLocal(file) }):
+			return nil, fmt.Errorf("chart recipes: %s: more leaves the module", id)
 		case slices.ContainsFunc(r.Add, func(a Addition) bool { return !filepath.IsLocal(a.From) || !filepath.IsLocal(a.To) }):
 			return nil, fmt.Errorf("chart recipes: %s: add needs from and to, within the module and the chart", id)
 		case slices.ContainsFunc(r.Add, func(a Addition) bool { return r.module(a) == "" }):
@@ -192,7 +200,7 @@ func Build(ctx context.Context, r Recipe, src Sources, outDir string) (lab.Chart
 	case KindFlux:
 		c, err = flux(r, src)
 	case KindManifests:
-		c, err = manifests(r, dir)
+		c, err = manifests(r, src[r.Module])
 	default:
 		err = fmt.Errorf("unknown kind %q", r.Kind)
 	}

@@ -1,7 +1,10 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -10,12 +13,22 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// manifests builds a chart from a file of manifests with one Deployment, for releases that have no chart in a module. Its values are what a lab changes: whether definitions
-// are installed, and the controller's replicas, image and resources.
-func manifests(r Recipe, file string) (*helmchart.Chart, error) {
-	docs, err := readManifests(file)
-	if err != nil {
-		return nil, err
+// manifests builds a chart from files of manifests with one Deployment, for releases that have no chart in a module. Its values are what a lab changes: whether definitions
+// are installed, and the controller's replicas, image, arguments and resources.
+func manifests(r Recipe, module string) (*helmchart.Chart, error) {
+	var docs []map[string]any
+	for _, name := range append([]string{r.Path}, r.More...) {
+		files, err := manifestFiles(filepath.Join(module, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			more, err := readManifests(file)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, more...)
+		}
 	}
 	_, appVersion, _ := strings.Cut(r.Module, "@")
 	var files []*loader.BufferedFile
@@ -35,9 +48,11 @@ func manifests(r Recipe, file string) (*helmchart.Chart, error) {
 			if values["controller"] != nil {
 				return nil, fmt.Errorf("%s is the second Deployment", nameOf(doc))
 			}
-			if values["controller"], err = controllerValues(doc, appVersion); err != nil {
+			controller, err := controllerValues(doc, r.Image, appVersion)
+			if err != nil {
 				return nil, err
 			}
+			values["controller"] = controller
 			fallthrough
 		default:
 			meta["namespace"] = inline(".Release.Namespace")
@@ -55,7 +70,7 @@ func manifests(r Recipe, file string) (*helmchart.Chart, error) {
 		chartutil.ValuesfileName: values,
 		chartutil.ChartfileName: {
 			"apiVersion": "v2", "name": r.Name, "version": r.Version, "appVersion": appVersion, "type": "application",
-			"description": "Made from the manifests of " + r.Module, "icon": "https://argoproj.github.io/argo-rollouts/assets/logo.png",
+			"description": "Made from the manifests of " + r.Module,
 		},
 	} {
 		data, err := yaml.Marshal(doc)
@@ -67,22 +82,37 @@ func manifests(r Recipe, file string) (*helmchart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// controllerValues makes values of what a Deployment has, with the release's image instead of the latest.
-func controllerValues(doc map[string]any, tag string) (map[string]any, error) {
+// manifestFiles returns a file, or those of a folder.
+func manifestFiles(name string) ([]string, error) {
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		return []string{name}, err
+	}
+	return filepath.Glob(filepath.Join(name, "*.yaml"))
+}
+
+// controllerValues makes values of what a Deployment has, with the release's image instead of the latest, or of a placeholder.
+func controllerValues(doc map[string]any, image, tag string) (map[string]any, error) {
 	c, err := mainContainer(doc)
 	if err != nil {
 		return nil, err
 	}
 	spec := doc["spec"].(map[string]any)
 	repository, _ := splitImage(c["image"])
+	repository = cmp.Or(image, repository)
 	registry, repository, _ := strings.Cut(repository, "/")
 	values := map[string]any{
-		"replicas": spec["replicas"], "resources": c["resources"],
+		"replicas": spec["replicas"], "resources": c["resources"], "args": listOf(c["args"]),
 		"image": map[string]any{"registry": registry, "repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
 	}
 	spec["replicas"] = inline(".Values.controller.replicas")
+	c["args"] = block(".Values.controller.args")
 	c["resources"] = block(".Values.controller.resources")
 	c["image"] = inline(`printf "%s/%s:%s" .Values.controller.image.registry .Values.controller.image.repository .Values.controller.image.tag | quote`)
 	c["imagePullPolicy"] = inline(".Values.controller.image.pullPolicy")
 	return values, nil
+}
+
+func listOf(v any) []any {
+	list, _ := v.([]any)
+	return append([]any{}, list...)
 }

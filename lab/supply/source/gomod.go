@@ -80,6 +80,11 @@ func goMod(c *Component, upstream []byte, versions map[string]string, excluded [
 			return nil, err
 		}
 	}
+	if len(c.Adds) > 0 {
+		if err := f.AddReplace(c.Module, "", "./"+completedDir, ""); err != nil {
+			return nil, err
+		}
+	}
 	if c.Path != "" {
 		if err := f.AddReplace(c.Path, "", c.Module, c.Version); err != nil {
 			return nil, err

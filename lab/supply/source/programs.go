@@ -147,6 +147,9 @@ func (b *Builder) resolve(ctx context.Context, c *Component, src, work string, e
 	if err := os.WriteFile(filepath.Join(work, sumFile), sums.Text(), 0o644); err != nil {
 		return nil, err
 	}
+	if err := complete(c, src, filepath.Join(work, completedDir)); err != nil {
+		return nil, err
+	}
 	var excluded []module.Version
 	for {
 		mod, err := goMod(c, upstream, versions, excluded)
@@ -174,7 +177,30 @@ func (b *Builder) resolve(ctx context.Context, c *Component, src, work string, e
 	return sums, err
 }
 
-const sumFile = "go.sum"
+const (
+	sumFile      = "go.sum"
+	completedDir = "completed"
+)
+
+// complete writes a copy of the module to dir, with the files that a component adds to it.
+func complete(c *Component, src, dir string) error {
+	if len(c.Adds) == 0 {
+		return nil
+	}
+	if err := os.CopyFS(dir, os.DirFS(src)); err != nil {
+		return err
+	}
+	for file, text := range c.Adds {
+		file = filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // readSums reads the go.sum of a module, which may have none.
 func readSums(dir string) (gosum.Sums, error) {

@@ -56,6 +56,7 @@ type Component struct {
 	LDFlags  []string          `yaml:"ldflags" json:"ldflags,omitempty"`
 	Local    string            `yaml:"local" json:"local,omitempty"`     // version for the module's `replace X => ./dir`; such lines are dropped without it
 	Replace  map[string]string `yaml:"replace" json:"replace,omitempty"` // module -> module@version, overrides the module's own
+	Adds     map[string]string `yaml:"adds" json:"adds,omitempty"`       // file of the module -> its text: what upstream's release generates and programs embed
 	With     string            `yaml:"with" json:"with,omitempty"`       // component whose dependency versions are used, so that they are compiled once
 	Except   []string          `yaml:"except" json:"except,omitempty"`   // prefixes of modules that keep their own versions: released together, and With's lacks some
 	C        map[string]string `yaml:"c" json:"c,omitempty"`             // program -> its only C file in the module

@@ -135,6 +135,7 @@ func TestGoMod(t *testing.T) {
 		"drop":       {Name: "argocd", Module: "github.com/argoproj/argo-cd/v3", Version: "v3.2.11"},
 		"with":       {Name: "dns", Module: "example.com/dns", Version: "v1.0.0", With: "kubernetes"},
 		"override":   {Name: "flannel", Module: "example.com/flannel", Version: "v0.1.0", Replace: map[string]string{"example.com/cloud": "example.com/cloud@v1.3.103"}},
+		"adds":       {Name: "web", Module: "example.com/web", Version: "v1.0.0", Adds: map[string]string{"dist/index.html": "hello"}},
 		"path":       {Name: "seal", Module: "example.com/new/seal", Path: "example.com/old/seal", Version: "v0.40.0"},
 	}
 	for name, c := range tests {
