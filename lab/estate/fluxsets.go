@@ -13,7 +13,7 @@ import (
 	"homelab/lab/render"
 )
 
-// resourceSets records what ResourceSets lead to. Flux Operator would apply it, and lab does not install that.
+// resourceSets records what ResourceSets lead to. Flux Operator applies it, if an addon brings that.
 func (l *loader) resourceSets(w fluxset.World, sets []fluxset.Application) {
 	var names []string
 	at := lab.Position{}
@@ -36,7 +36,7 @@ func (l *loader) resourceSets(w fluxset.World, sets []fluxset.Application) {
 		}
 	}
 	if len(names) > 0 {
-		message := fmt.Sprintf("of ResourceSets, left out as lab does not install Flux Operator: %d (%s)", len(names), strings.Join(names, ", "))
+		message := fmt.Sprintf("of ResourceSets, left out, as Flux Operator is no part of Flux: %d (%s)", len(names), strings.Join(names, ", "))
 		l.note(finding.LeftOut, at, message, "lab does not wait for them; lab render and lab explain show them")
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"homelab/lab/strict"
 )
 
-// Why nothing of Flux Operator works here.
+// Why lab waits for nothing of Flux Operator.
 const (
 	ofOperator = "of Flux Operator"
-	operated   = ofOperator + ", which lab does not install"
+	operated   = ofOperator + ", which is no part of Flux"
 )
 
 // WithoutOperator returns the patch that deletes the objects of Flux Operator.
