@@ -257,6 +257,14 @@ func (f *faulty) traces(t *testing.T, before map[string]scenario.Marks) map[stri
 		return traces
 	}
 	objects := f.Objects(t)
+	for name := range before { // Applications have a cluster's name
+		if key := f.Estate.Hub().Name + " Secret argocd/cluster-" + name; f.Found[key] != objects[key] {
+			traces["secret cluster-"+name+" in "+f.Estate.Hub().Name] = objects[key]
+		}
+	}
+	if len(traces) > 0 {
+		return traces
+	}
 	all := maps.Clone(f.Found)
 	maps.Copy(all, objects)
 	within := map[string][]string{} // what a namespace that is a trace itself stands for

@@ -74,6 +74,8 @@ type reading struct {
 type app struct {
 	scenario.Application
 	set      string // Argo CD's ApplicationSet
+	place    string // the cluster that Argo CD syncs it to; Cluster is its name there
+	byName   bool   // its destination is the name
 	deployed string // digest of the last sync
 	synced   string // commit of the last sync
 	objects  []object

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,12 +86,16 @@ func readEstate(files fs.FS, labName string, on lab.EngineType, last *lab.Estate
 }
 
 // one reconciles one addon on one cluster.
-func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, set *appset.Set, cluster string, m scenario.Marks) error {
-	name := lab.ApplicationName(cluster, addon.Name)
+func (e *Engine) one(ctx context.Context, tree scenario.Tree, t taken, r registered) error {
+	addon, set, cluster, m := t.addon, t.set, r.cluster, r.marks
+	name := lab.ApplicationName(r.name, addon.Name)
+	if err := e.renamed(ctx, addon.Name, cluster, name); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	a := e.apps[name]
 	e.mu.Unlock()
-	want, err := e.read.generated(set, cluster, m)
+	want, err := e.read.generated(set, r)
 	if err != nil { // an ApplicationSet that fails changes nothing
 		e.faults[addon.Name] = err
 		return nil
@@ -108,7 +113,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 		a = nil
 	}
 	if a == nil {
-		a = &app{set: set.Name, Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: cluster, Sync: "Unknown", Health: "Unknown"}}}
+		a = &app{set: set.Name, place: cluster, Application: scenario.Application{Application: lab.Application{Name: name, Addon: addon.Name, Cluster: r.name, Sync: "Unknown", Health: "Unknown"}}}
 		e.mu.Lock()
 		e.apps[name] = a
 		e.mu.Unlock()
@@ -127,6 +132,7 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, addon lab.Addon, s
 	if err := e.publish(ctx, a); err != nil {
 		return err
 	}
+	a.byName = want.Spec.Destination.Name != ""
 	policy := want.Spec.SyncPolicy
 	heals := policy != nil && policy.Automated.Heals()
 	if addon.Chart != "" && !slices.Contains(e.charts[addon.Chart], version) {
@@ -189,16 +195,16 @@ func (e *Engine) requested(ctx context.Context, a *app) (string, error) {
 
 // sync compares and, if enabled, applies.
 func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared func()) error {
-	if e.clusters.IsPaused(a.Cluster) {
+	if e.clusters.IsPaused(a.place) {
 		e.update(a, func() { compared(); a.Sync, a.Message = "Unknown", "cluster does not answer" })
 		return nil
 	}
-	differs, err := e.differ(ctx, a.Cluster, objects)
+	differs, err := e.differ(ctx, a.place, objects)
 	if err != nil {
 		return err
 	}
 	if !differs {
-		health, err := e.health(ctx, a.Cluster, objects)
+		health, err := e.health(ctx, a.place, objects)
 		if err != nil {
 			return err
 		}
@@ -225,7 +231,7 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	if err := e.pass(ctx, compareTakes); err != nil {
 		return err
 	}
-	err = e.apply(ctx, a.Cluster, objects)
+	err = e.apply(ctx, a.place, objects)
 	var failed failure
 	if errors.As(err, &failed) {
 		e.update(a, func() { a.Message = failed.message })
@@ -241,7 +247,7 @@ func (e *Engine) sync(ctx context.Context, a *app, objects []object, compared fu
 	if err := e.pass(ctx, rolloutTakes); err != nil {
 		return err
 	}
-	health, err := e.health(ctx, a.Cluster, objects)
+	health, err := e.health(ctx, a.place, objects)
 	if err != nil {
 		return err
 	}
@@ -254,7 +260,7 @@ func (e *Engine) remove(ctx context.Context, name string, a *app) error {
 		return err
 	}
 	if a.Definition != "" { // without a finalizer, resources are kept
-		if err := e.prune(ctx, a.Cluster, a.objects); err != nil {
+		if err := e.prune(ctx, a.place, a.objects); err != nil {
 			return err
 		}
 	}
@@ -265,6 +271,26 @@ func (e *Engine) remove(ctx context.Context, name string, a *app) error {
 	e.mu.Lock()
 	delete(e.apps, name)
 	e.mu.Unlock()
+	return nil
+}
+
+// renamed removes the Application that an addon had under another name of the cluster's registration. If its destination is that name, Argo CD lets go of its
+// objects: the destination does not exist any more.
+func (e *Engine) renamed(ctx context.Context, addon, cluster, name string) error {
+	e.mu.Lock()
+	apps := maps.Clone(e.apps)
+	e.mu.Unlock()
+	for other, a := range apps {
+		if a.Addon != addon || a.place != cluster || other == name {
+			continue
+		}
+		if a.byName {
+			e.update(a, func() { a.Definition = "" })
+		}
+		if err := e.remove(ctx, other, a); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -315,14 +341,14 @@ func readSet(fsys fs.FS, file string) (*appset.Set, int, error) {
 }
 
 // generated returns the Application that a set generates for a cluster, or nil.
-func (r *reading) generated(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
+func (r *reading) generated(set *appset.Set, of registered) (*appset.Application, error) {
 	r.mu.Lock() // parallel labs share it
 	defer r.mu.Unlock()
-	key := fmt.Sprint(set.Name, " ", cluster, given(m.Labels), given(m.Annotations))
+	key := fmt.Sprint(set.Name, " ", of.cluster, " ", of.name, given(of.marks.Labels), given(of.marks.Annotations))
 	app, known := r.generates[key]
 	if !known {
 		var err error
-		if app, err = generate(set, cluster, m); err != nil {
+		if app, err = generate(set, of); err != nil {
 			return nil, err
 		}
 		r.generates[key] = app
@@ -330,15 +356,15 @@ func (r *reading) generated(set *appset.Set, cluster string, m scenario.Marks) (
 	return app, nil
 }
 
-func generate(set *appset.Set, cluster string, m scenario.Marks) (*appset.Application, error) {
-	registered := appset.Cluster{Name: cluster, Server: "https://" + cluster, Labels: given(m.Labels), Annotations: given(m.Annotations)}
-	registered.Labels["argocd.argoproj.io/secret-type"] = "cluster"
-	x, err := set.Expand(appset.World{Namespace: "argocd", Clusters: []appset.Cluster{registered}})
+func generate(set *appset.Set, of registered) (*appset.Application, error) {
+	cluster := appset.Cluster{Name: of.name, Server: "https://" + of.cluster, Labels: given(of.marks.Labels), Annotations: given(of.marks.Annotations)}
+	cluster.Labels["argocd.argoproj.io/secret-type"] = "cluster"
+	x, err := set.Expand(appset.World{Namespace: "argocd", Clusters: []appset.Cluster{cluster}})
 	if err != nil {
 		return nil, err
 	}
 	for i, app := range x.Applications {
-		if app.Cluster == cluster {
+		if app.Cluster == of.name {
 			return &x.Applications[i], nil
 		}
 	}

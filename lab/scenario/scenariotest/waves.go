@@ -3,10 +3,12 @@ package scenariotest
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,9 +25,9 @@ const (
 	progressiveEnv = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_PROGRESSIVE_SYNCS"
 )
 
-// settings returns Argo CD's objects that stories change, without waves.
+// settings returns Argo CD's objects that stories change, without waves, and the clusters' registrations.
 func (e *Engine) settings() []object {
-	return []object{
+	list := []object{
 		manifest(e.hub, "v1", "ConfigMap", "argocd", "argocd-cm", nil, nil, map[string]any{"data": map[string]any{"admin.enabled": "true"}}),
 		manifest(e.hub, "apps/v1", "Deployment", "argocd", "argocd-applicationset-controller", nil, nil, map[string]any{"spec": map[string]any{
 			"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
@@ -36,26 +38,64 @@ func (e *Engine) settings() []object {
 			}}}},
 		}}),
 	}
+	for _, cluster := range slices.Sorted(maps.Keys(e.registrations)) {
+		name := base64.StdEncoding.EncodeToString([]byte(cluster))
+		list = append(list, manifest(e.hub, "v1", "Secret", "argocd", "cluster-"+cluster, nil, nil, map[string]any{"data": map[string]any{"name": name}}))
+	}
+	return list
 }
 
-// waits reports whether a wave waits until the Applications of the previous one are healthy.
-func (e *Engine) waits(ctx context.Context) (bool, error) {
+// registered is a cluster as Argo CD knows it.
+type registered struct {
+	cluster, name string // name is the cluster's own, until somebody gives the registration another
+	marks         scenario.Marks
+}
+
+// registered returns the registrations.
+func (e *Engine) registered(live []*unstructured.Unstructured) ([]registered, error) {
+	var list []registered
+	for _, o := range live {
+		cluster, ok := strings.CutPrefix(o.GetName(), "cluster-")
+		if !ok {
+			continue
+		}
+		encoded, _, _ := unstructured.NestedString(o.Object, "data", "name")
+		name, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, err
+		}
+		m, err := e.registration(cluster)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, registered{cluster, string(name), m})
+	}
+	return list, nil
+}
+
+// set returns the settings as they are now.
+func (e *Engine) set(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	client, err := e.clusters.within(e.hub)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var live []*unstructured.Unstructured
 	for _, o := range e.settings() {
 		r, err := client.Resource(o.subject)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		got, err := r.Get(ctx, o.subject.Name, metav1.GetOptions{})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		live = append(live, got)
 	}
+	return live, nil
+}
+
+// waits reports whether a wave waits until the Applications of the previous one are healthy.
+func waits(live []*unstructured.Unstructured) (bool, error) {
 	health, _, _ := unstructured.NestedString(live[0].Object, "data", setHealthKey)
 	at, err := fieldpath.Parse("spec.template.spec.containers[0].env[name=" + progressiveEnv + "].value")
 	if err != nil {
@@ -74,13 +114,18 @@ type taken struct {
 
 // sets reconciles the ApplicationSets, wave by wave.
 func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
-	waits, err := e.waits(ctx)
+	live, err := e.set(ctx)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	clusters := slices.Sorted(maps.Keys(e.registrations))
-	e.mu.Unlock()
+	waits, err := waits(live)
+	if err != nil {
+		return err
+	}
+	clusters, err := e.registered(live)
+	if err != nil {
+		return err
+	}
 	var list []taken
 	for i, addon := range e.read.addons {
 		list = append(list, taken{addon, e.read.sets[i], e.read.waves[i]})
@@ -98,11 +143,7 @@ func (e *Engine) sets(ctx context.Context, tree scenario.Tree) error {
 		}
 		there[t.addon.Name] = t
 		for _, cluster := range clusters {
-			m, err := e.registration(cluster)
-			if err != nil {
-				return err
-			}
-			if err := e.one(ctx, tree, t.addon, t.set, cluster, m); err != nil {
+			if err := e.one(ctx, tree, t, cluster); err != nil {
 				return err
 			}
 		}
