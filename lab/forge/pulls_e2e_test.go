@@ -367,6 +367,16 @@ func testRepository(r requests) {
 	if f, err := r.Foreign(ctx, r.tree(), nil); err != nil || !slices.Contains(f.Repositories, "lab/shop") {
 		t.Errorf("lost with the forge %q, %v", f.Repositories, err)
 	}
+	for _, there := range []bool{true, false} {
+		if has, err := r.HasRepository(ctx, "shop"); err != nil || has != there {
+			t.Errorf("there %t, %v", has, err)
+		}
+		r.must(r.RemoveRepository(ctx, "shop"))
+	}
+	if _, created, err := r.CreateRepository(ctx, "shop", true); err != nil || !created {
+		t.Errorf("created %t, %v", created, err)
+	}
+	r.must(r.RemoveRepository(ctx, "shop"))
 }
 
 // The bot can do what a job does, and nothing else.

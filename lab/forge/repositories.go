@@ -45,10 +45,10 @@ func (g *Gitea) CreateRepository(ctx context.Context, name string, writes bool) 
 		if err != nil {
 			return fmt.Errorf("repository %s of the forge: %w", name, err)
 		}
-		a.User, a.Token = "repo-"+name, ""
+		a.User, a.Token = repositoryUsers(name)[0], ""
 		mode, scope := gitea.AccessModeRead, gitea.AccessTokenScope("read:repository")
 		if writes {
-			a.User, mode, scope = a.User+"-writer", gitea.AccessModeWrite, "write:repository"
+			a.User, mode, scope = repositoryUsers(name)[1], gitea.AccessModeWrite, "write:repository"
 		}
 		if err := g.ensureAccount(ctx, s, api, a.User, scope); err != nil {
 			return fmt.Errorf("%s of the forge: %w", a.User, err)
@@ -60,4 +60,50 @@ func (g *Gitea) CreateRepository(ctx context.Context, name string, writes bool) 
 		return nil
 	})
 	return a, created, err
+}
+
+// repositoryUsers returns who may read a repository beside the estate's, and who may push to it.
+func repositoryUsers(name string) [2]string {
+	return [2]string{"repo-" + name, "repo-" + name + "-writer"}
+}
+
+// HasRepository reports whether there is a repository beside the estate's.
+func (g *Gitea) HasRepository(ctx context.Context, name string) (has bool, err error) {
+	if err := CheckRepository(name); err != nil {
+		return false, err
+	}
+	err = g.call(ctx, "repository "+name, apiLimit, func(ctx context.Context, s State) error {
+		api, err := g.api(ctx, s)
+		if err != nil {
+			return err
+		}
+		_, resp, err := api.GetRepo(g.creds.User, name)
+		if has = err == nil; resp != nil && resp.StatusCode == http.StatusNotFound {
+			return nil
+		}
+		return err
+	})
+	return has, err
+}
+
+// RemoveRepository removes a repository beside the estate's with all that is in it, and its accounts, if they exist.
+func (g *Gitea) RemoveRepository(ctx context.Context, name string) error {
+	if err := CheckRepository(name); err != nil {
+		return err
+	}
+	return g.call(ctx, "repository "+name, apiLimit, func(ctx context.Context, s State) error {
+		api, err := g.api(ctx, s)
+		if err != nil {
+			return err
+		}
+		if resp, err := api.DeleteRepo(g.creds.User, name); err != nil && (resp == nil || resp.StatusCode != http.StatusNotFound) {
+			return fmt.Errorf("repository %s of the forge: %w", name, err)
+		}
+		for _, user := range repositoryUsers(name) {
+			if err := g.dropAccount(api, user); err != nil {
+				return fmt.Errorf("%s of the forge: %w", user, err)
+			}
+		}
+		return nil
+	})
 }

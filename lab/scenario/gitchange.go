@@ -20,6 +20,11 @@ type touched struct {
 
 // Commit commits to the forge, registers the restoring of the branch, and sets ${commit}.
 func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
+	return c.CommitBy(ctx, c.Forge, change)
+}
+
+// CommitBy is like Commit for another account of the forge.
+func (c *Call) CommitBy(ctx context.Context, by Forge, change Change) (string, error) {
 	for name := range change.Files {
 		if err := InEstate(name); err != nil {
 			return "", err
@@ -30,7 +35,7 @@ func (c *Call) Commit(ctx context.Context, change Change) (string, error) {
 		return "", err
 	}
 	maps.Copy(t.after, change.Files)
-	commit, err := c.Forge.Commit(ctx, change)
+	commit, err := by.Commit(ctx, change)
 	if err != nil {
 		return "", err
 	}

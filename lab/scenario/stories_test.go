@@ -90,6 +90,9 @@ func unchanged(t *testing.T, l *scenariotest.Lab) {
 	if branches, err := l.Forge.Branches(t.Context()); err != nil || len(branches) != 1 {
 		t.Errorf("branches: %v, %v", branches, err)
 	}
+	if urls := l.Repositories.URLs(); len(urls) > 0 {
+		t.Errorf("repositories: %q", urls)
+	}
 	if diff := cmp.Diff(l.Found, l.Objects(t)); diff != "" {
 		t.Errorf("objects (-before +after):\n%s", diff)
 	}

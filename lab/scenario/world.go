@@ -25,6 +25,7 @@ type World struct {
 	Engine   Engine
 	Machines Machines          // nil if the clusters' nodes cannot be reached
 	Registry Registry          // nil if the lab has none
+	Others   Repositories      // nil if the Git server has none but the estate's
 	HTTP     http.RoundTripper // of requests from outside; nil for this machine's network
 	Roots    *x509.CertPool    // authorities of requests from outside; nil for this machine's
 	Door     string            // what names of the lab end in, with a port unless that is HTTPS' own; empty if it has no door
@@ -81,6 +82,23 @@ type Requests interface {
 	Look(ctx context.Context, number int64) (map[string]any, error)
 	// Act changes a pull request. Closing one that is not open does nothing.
 	Act(ctx context.Context, number int64, a RequestAct) error
+}
+
+// Repositories are private repositories beside the estate's on the Git server.
+type Repositories interface {
+	Exists(ctx context.Context, name string) (bool, error)
+	// Create creates a repository, with accounts that see no other one.
+	Create(ctx context.Context, name string) (Repository, error)
+	// Remove removes a repository and its accounts, if they exist.
+	Remove(ctx context.Context, name string) error
+}
+
+// Repository is a repository beside the estate's.
+type Repository struct {
+	URL            string // for engines
+	User, Password string // of the account that may read it
+	Forge          Forge  // for the account that may also push
+	Estate         Forge  // the estate's repository, for the same account
 }
 
 // Proposal is a pull request to open.

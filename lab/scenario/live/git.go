@@ -53,7 +53,7 @@ func (g *Git) fetch(ctx context.Context) (map[string]*object.Commit, error) {
 	err := g.remote().FetchContext(ctx, &git.FetchOptions{
 		RefSpecs: []config.RefSpec{"+" + heads + "*:" + heads + "*"}, Auth: g.auth, Tags: git.NoTags, Prune: true,
 	})
-	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) {
+	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return nil, fmt.Errorf("fetch from the forge: %w", err)
 	}
 	branches := map[string]*object.Commit{}
@@ -146,19 +146,19 @@ func (g *Git) commit(ctx context.Context, c scenario.Change) (string, error) {
 	if head == nil {
 		head = branches[scenario.Branch]
 	}
-	if head == nil {
-		return "", errors.New("the forge is empty")
-	}
-	tree, err := head.Tree()
-	if err != nil {
-		return "", err
+	tree, parents := &object.Tree{}, []plumbing.Hash(nil) // of an empty repository
+	if head != nil {
+		if tree, err = head.Tree(); err != nil {
+			return "", err
+		}
+		parents = []plumbing.Hash{head.Hash}
 	}
 	root, err := g.changed(tree, c.Files)
 	if err != nil {
 		return "", err
 	}
 	who := object.Signature{Name: c.Author, Email: strings.ReplaceAll(c.Author, " ", ".") + "@" + authorHost, When: g.now()}
-	commit := &object.Commit{Author: who, Committer: who, Message: strings.TrimRight(c.Message, "\n") + "\n", TreeHash: root, ParentHashes: []plumbing.Hash{head.Hash}}
+	commit := &object.Commit{Author: who, Committer: who, Message: strings.TrimRight(c.Message, "\n") + "\n", TreeHash: root, ParentHashes: parents}
 	o := g.store.NewEncodedObject()
 	if err := commit.Encode(o); err != nil {
 		return "", err

@@ -64,6 +64,27 @@ func TestGitContract(t *testing.T) {
 	scenariotest.ForgeContract(t, g, g)
 }
 
+// The first commit of an empty repository begins its branch.
+func TestGitEmpty(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := git.PlainInit(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	g := NewGit(dir, nil)
+	for _, text := range []string{"1", "2"} {
+		if _, err := g.Commit(t.Context(), scenario.Change{Branch: scenario.Branch, Author: "x", Message: "m", Files: map[string]*scenario.File{"a/b": {Content: []byte(text)}}}); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := g.Tree(t.Context(), scenario.Branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := fs.ReadFile(tree.FS, "a/b"); err != nil || string(data) != text {
+			t.Errorf("%q, %v", data, err)
+		}
+	}
+}
+
 func TestGitConcurrentCommits(t *testing.T) {
 	dir := bare(t)
 	ours, theirs := NewGit(dir, nil), NewGit(dir, nil)

@@ -36,6 +36,7 @@ type Engine struct {
 	asked    lab.EngineType // requested, from the next reconciliation on
 	anew     bool           // the hub is to be made again
 	forge    *Forge
+	others   *Repositories
 	clusters *Clusters
 	charts   map[string][]string // chart -> versions in the forge
 
@@ -50,7 +51,8 @@ type Engine struct {
 	tree          scenario.Tree // last tree
 	read          *reading      // of tree
 	taken         map[string]taken
-	faults        map[string]error // of ApplicationSets in this reconciliation
+	faults        map[string]error  // of ApplicationSets in this reconciliation
+	published     map[string]object // GitRepositories beside the estate's
 	estate        *Estate
 	missed        bool
 	lag           time.Duration // delay from a commit until applications follow it
@@ -85,7 +87,7 @@ type app struct {
 	plain    bool      // Flux applies manifests instead of a release
 	manual   bool      // Argo CD syncs it on request only
 	failed   string    // why the last sync that failed did
-	unset    string    // why Flux does not build it
+	unset    string    // why it is not built
 }
 
 // NewEngine returns an engine whose clusters are registered by the bridge.
@@ -110,6 +112,7 @@ func NewEngine(est *lab.Estate, files *Estate, forge *Forge, clusters *Clusters)
 		e.registrations[c.Name] = m
 	}
 	forge.pushed, clusters.changed = e.poke, e.poke
+	e.others = &Repositories{made: map[string]scenario.Repository{}, pushed: e.poke}
 	return e
 }
 

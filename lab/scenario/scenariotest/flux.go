@@ -37,7 +37,11 @@ type helmRelease struct {
 // kustomizations reconciles the applications of the clusters' folders.
 func (e *Engine) kustomizations(ctx context.Context, tree scenario.Tree) error {
 	found := map[string]bool{}
-	for _, app := range e.expanded(tree.FS).Applications {
+	x := e.expanded(tree.FS)
+	if err := e.sources(ctx, x.Sources); err != nil {
+		return err
+	}
+	for _, app := range x.Applications {
 		addon, known := e.read.est.Addon(app.Name)
 		cluster, there := e.read.est.Cluster(app.Cluster)
 		if !known || !there {
@@ -78,14 +82,25 @@ func (e *Engine) expanded(fsys fs.FS) fluxset.Expansion {
 		vars[flux.NamespaceOf(cluster)] = of
 	}
 	e.mu.Unlock()
-	r, key := e.read, fmt.Sprint(vars, e.forge.heads())
+	others := map[string]string{}
+	for _, url := range e.others.URLs() {
+		tree, why, err := e.other(context.Background(), url)
+		must(err)
+		others[url] = tree.Commit + why
+	}
+	r, key := e.read, fmt.Sprint(vars, e.forge.heads(), others)
 	r.mu.Lock() // parallel labs share it
 	defer r.mu.Unlock()
 	x, known := r.expands[key]
 	if !known {
 		x = fluxset.Expand(fluxset.World{
 			FS: fsys, Vars: func(namespace, _ string) map[string]string { return vars[namespace] },
-			Repository: func(_, revision string) (fs.FS, string, error) {
+			Repository: func(url, revision string) (fs.FS, string, error) {
+				if other, why, err := e.other(context.Background(), url); err != nil || why != "" {
+					return nil, "", errors.Join(err, errors.New(why))
+				} else if other.FS != nil {
+					return other.FS, "", nil
+				}
 				if revision == "" || revision == scenario.Branch {
 					return fsys, "", nil
 				}
@@ -121,7 +136,17 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 		version = release.Spec.Chart.Spec.Version
 	}
 	has := addon.Chart == "" || slices.Contains(e.charts[addon.Chart], version)
+	var objects []object
 	unset := notSet(of)
+	if of.Stalled && strings.HasPrefix(of.LeftOut, "GitRepository ") {
+		unset = of.LeftOut
+	}
+	if a.plain && unset == "" {
+		var err error
+		if objects, unset, err = e.written(ctx, cluster.Name, of); err != nil {
+			return err
+		}
+	}
 	if a.unset != unset {
 		a.unset, a.failed = unset, unset
 	}
@@ -151,16 +176,8 @@ func (e *Engine) kustomization(ctx context.Context, tree scenario.Tree, of fluxs
 	if err != nil {
 		return err
 	}
-	objects := e.read.render(tree.FS, addon, values, cluster.Name, cluster.Environment, version)
-	if a.plain {
-		objects = nil
-		for _, doc := range of.Objects {
-			o, err := written(cluster.Name, doc.Node)
-			if err != nil {
-				return err
-			}
-			objects = append(objects, o)
-		}
+	if !a.plain {
+		objects = e.read.render(tree.FS, addon, values, cluster.Name, cluster.Environment, version)
 	}
 	return e.release(ctx, a, objects, func() { a.Version, a.Revision, a.Message = version, tree.Commit, "" })
 }

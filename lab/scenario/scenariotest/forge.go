@@ -98,7 +98,10 @@ func (f *Forge) Commit(ctx context.Context, c scenario.Change) (string, error) {
 	if !ok {
 		commits = slices.Clone(f.branches[scenario.Branch])
 	}
-	files := maps.Clone(commits[len(commits)-1].files)
+	files := map[string]*scenario.File{}
+	if n := len(commits); n > 0 {
+		maps.Copy(files, commits[n-1].files)
+	}
 	for name, file := range c.Files {
 		if file == nil {
 			delete(files, name)

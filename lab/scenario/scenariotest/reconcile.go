@@ -152,11 +152,13 @@ func (e *Engine) one(ctx context.Context, tree scenario.Tree, t taken, r registe
 	var failed failure
 	if errors.As(err, &failed) {
 		e.update(a, func() { a.Revision, a.Sync, a.Message = tree.Commit, "Unknown", failed.message })
-		return nil
+		a.unset = failed.message
+		return e.publish(ctx, a)
 	}
 	if err != nil {
 		return err
 	}
+	a.unset = ""
 	if len(objects) == 0 {
 		objects = e.read.render(tree.FS, addon, values, cluster, env, version)
 		if older, err := e.requested(ctx, a); err != nil || older != "" {
@@ -315,6 +317,9 @@ func (e *Engine) manifest(a *app, list []string) object {
 	if a.failed != "" { // about the kind that is missing
 		resources := []any{map[string]any{"kind": "Shelf", "message": a.failed}}
 		o.content["status"] = map[string]any{"operationState": map[string]any{"syncResult": map[string]any{"resources": resources}}}
+	}
+	if a.unset != "" {
+		o.content["status"] = map[string]any{"conditions": []any{map[string]any{"type": "ComparisonError", "message": a.unset}}}
 	}
 	o.content["metadata"].(map[string]any)["finalizers"] = finalizers
 	return o

@@ -82,6 +82,15 @@ func (e *Engine) folders(ctx context.Context, fsys fs.FS, cluster string, app *a
 	var list []object
 	for _, source := range app.Spec.All() {
 		from := fsys
+		other, why, err := e.other(ctx, source.RepoURL)
+		switch {
+		case err != nil:
+			return nil, err
+		case why != "":
+			return nil, failure{why}
+		case other.FS != nil:
+			from = other.FS
+		}
 		if r := source.TargetRevision; source.Path != "" && r != "" && r != scenario.Branch && r != "HEAD" {
 			tree, err := e.forge.Tree(ctx, r)
 			if err != nil {

@@ -19,7 +19,9 @@ type Lab struct {
 	Forge    *Forge
 	Clusters *Clusters
 	Engine   *Engine
-	Found    map[string]string // Objects after the first convergence
+
+	Repositories *Repositories     // beside the estate's
+	Found        map[string]string // Objects after the first convergence
 }
 
 // New starts a lab with Argo CD and waits until it has converged. It stops at the end of the test.
@@ -70,9 +72,9 @@ func NewOn(t *testing.T, files fs.FS, on lab.EngineType) *Lab {
 	}
 	l := &Lab{
 		World: scenario.World{
-			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Requests: forge.Requests(), Clusters: clusters, Machines: clusters, Registry: &Registry{}, Engine: engine,
+			Lab: est.Name, Estate: est, Engines: on, Forge: forge, Branches: forge, Requests: forge.Requests(), Clusters: clusters, Machines: clusters, Registry: &Registry{}, Others: engine.others, Engine: engine,
 		},
-		Forge: forge, Clusters: clusters, Engine: engine,
+		Forge: forge, Clusters: clusters, Engine: engine, Repositories: engine.others,
 	}
 	l.Switch, l.Renew = l.switched, l.renewed
 	l.Found = l.Objects(t)
