@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"homelab/lab/argo"
 )
 
 // snapshot is the state to compare the lab with at the end: the story's subjects, all applications, registrations and
@@ -195,6 +197,7 @@ func bookkeeping() []string {
 	return []string{
 		"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io/restartedAt",
 		"reconcile.fluxcd.io/requestedAt", "reconcile.fluxcd.io/resetAt", "reconcile.fluxcd.io/forceAt",
+		argo.Prefix + "refresh",
 	}
 }
 
