@@ -14,7 +14,7 @@ import (
 	"homelab/lab/supply/source"
 )
 
-// The images that a story requires are known, and its manifests use them.
+// The images that a story requires are known, and its manifests use them, or it pushes them.
 func TestStoriesImages(t *testing.T) {
 	root := os.DirFS(filepath.Join("..", ".."))
 	names, err := scenario.List(root)
@@ -36,14 +36,14 @@ func TestStoriesImages(t *testing.T) {
 				t.Errorf("%s: lab has no image %s", s.Name, image)
 				continue
 			}
-			if !mentions(t, s.Files, c.Ref) {
-				t.Errorf("%s: no file uses %s", s.Name, c.Ref)
+			if !mentions(t, s.Files, "image: "+c.Ref+"\n") && !mentions(t, s.Files, "push-image: {image: "+image+",") {
+				t.Errorf("%s: no file uses %s, and no step pushes it", s.Name, c.Ref)
 			}
 		}
 	}
 }
 
-func mentions(t *testing.T, files fs.FS, ref string) bool {
+func mentions(t *testing.T, files fs.FS, text string) bool {
 	t.Helper()
 	found := false
 	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
@@ -51,7 +51,7 @@ func mentions(t *testing.T, files fs.FS, ref string) bool {
 			return err
 		}
 		data, err := fs.ReadFile(files, name)
-		found = found || strings.Contains(string(data), "image: "+ref+"\n")
+		found = found || strings.Contains(string(data), text)
 		return err
 	})
 	if err != nil {
