@@ -127,7 +127,7 @@ func (s trustStore) set(ctx context.Context, labName, certificate string) (ui.CA
 			return res, err
 		}
 		words := strings.Fields(update)
-		if err := s.run(ctx, words[0], words[1:]...); err != nil { // as it was: the next run must not find nothing to do
+		if err := s.run(ctx, words[0], words[1:]...); err != nil { // otherwise the next run would find nothing to do
 			return res, errors.Join(err, restore(res.File, had))
 		}
 		res.Changed, res.Did = true, append(res.Did, "ran "+update)
@@ -139,7 +139,7 @@ func (s trustStore) set(ctx context.Context, labName, certificate string) (ui.CA
 	}
 }
 
-// restore writes a file as it was; nil is none.
+// restore writes a file's former content, or removes it if it had none.
 func restore(file string, had []byte) error {
 	if had == nil {
 		return os.Remove(file)

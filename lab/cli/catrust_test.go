@@ -64,7 +64,7 @@ func TestTrustStore(t *testing.T) {
 	}
 }
 
-// A store whose program fails is as it was, so that the next attempt is one.
+// A failed program leaves the store unchanged, so that the next attempt runs it again.
 func TestTrustStoreFails(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "usr/local/share/ca-certificates/lab-demo.crt")

@@ -23,8 +23,8 @@ func (p *program) follow(ctx context.Context, l *instance, o up.Options) (up.Out
 	return l.core.Follow(ctx, o, audience.Run{UI: p.ui, Workspace: l.ws, Lab: l.core, Supply: l.with.supply, Clusters: clusters})
 }
 
-// tell shows the result of a run.
-func (p *program) tell(ctx context.Context, l *instance, out up.Outcome, began time.Time) error {
+// showOutcome shows the result of a run.
+func (p *program) showOutcome(ctx context.Context, l *instance, out up.Outcome, began time.Time) error {
 	name := l.ws.Name
 	if out.Idle {
 		p.ui.UpToDate(name, out.Clusters, out.Applications, time.Since(began))

@@ -30,7 +30,7 @@ func (p *program) rehearseCommand() *cli.Command {
 				nameFlag, estateFlag, outputFlag, versionFlag, imagesFlag, mirrorFlag, loseFlag,
 				&cli.BoolFlag{Name: "check", Usage: "exit with 4 if the upgrade changes something"},
 				&cli.BoolFlag{Name: "keep", Usage: "keep the snapshot, also after restoring it"},
-				&cli.DurationFlag{Name: "timeout", Usage: "`TIME` in which something must move until the applications have converged; five times that is the limit", Value: 5 * time.Minute},
+				timeoutFlag,
 			},
 			Action: p.labAction(p.existing, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 				return p.up(c.Context, ws, upOptions{
@@ -50,8 +50,8 @@ func (p *program) rehearse(ctx context.Context, ws *workspace.Workspace, with pa
 	if i := slices.IndexFunc(with.estate.Clusters, func(c lab.Cluster) bool { return c.Provider == lab.ProviderExisting }); i >= 0 {
 		c := with.estate.Clusters[i]
 		return &lab.Error{
-			Exit: lab.ExitInvalid, Code: "not_in_snapshots", Message: "cluster " + c.Name + " is not the lab's: a snapshot does not have it, so nothing could take the rehearsal back there",
-			Cure: "an estate without " + c.Position("spec.provider").String() + ", for the rehearsal",
+			Exit: lab.ExitInvalid, Code: "not_in_snapshots", Message: "cluster " + c.Name + " is not in snapshots, as lab did not create it: the rehearsal could not be undone there",
+			Cure: "use an estate without it (" + c.Position("spec.provider").String() + ")",
 		}
 	}
 	began := time.Now()
@@ -62,15 +62,15 @@ func (p *program) rehearse(ctx context.Context, ws *workspace.Workspace, with pa
 	}
 	_, out, failed := p.bringUp(ctx, ws, with, o)
 	if ctx.Err() != nil {
-		p.ui.Println("the lab is as the rehearsal left it; " + ws.OnEstate(back) + " goes back")
-		return failed
+		p.ui.Println("interrupted during the rehearsal; " + ws.OnEstate(back) + " goes back")
+		return errors.Join(failed, ctx.Err())
 	}
 	if !out.Idle || failed != nil {
 		p.ui.Println("restoring snapshot " + name)
-		ws.Unasked()
+		ws.ForgetVersion()
 		o.lose.By = ws.OnEstate(back) + " --lose-commits"
 		if _, _, err := p.restoreAndWait(ctx, ws, with.supply, restoreOptions{name: name, origin: o.origin, timeout: o.run.Timeout, lose: o.lose}); err != nil {
-			p.ui.Println("the lab may be as the rehearsal left it; " + ws.OnEstate(back) + " goes back")
+			p.ui.Println("not restored; " + ws.OnEstate(back) + " tries again")
 			return errors.Join(failed, err)
 		}
 	}

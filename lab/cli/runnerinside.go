@@ -26,7 +26,7 @@ import (
 	"homelab/lab/workspace"
 )
 
-// insideCheck is the first argument of lab for one check in the worker. Like those of package runner it is no command of lab's: nothing there has a terminal, an estate or a lab.
+// insideCheck is the first argument of lab for one check in the worker. Like those of package runner it is not a command of lab: nothing there has a terminal, an estate or a lab.
 const insideCheck = "runner-check"
 
 // inside returns what the program does in a container of the runner.

@@ -51,7 +51,7 @@ func (p *program) snapshotCommand() *cli.Command {
 				Flags: []cli.Flag{
 					nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 					loseFlag,
-					&cli.DurationFlag{Name: "timeout", Usage: "`TIME` in which something must move until the applications have converged; five times that is the limit", Value: 5 * time.Minute},
+					timeoutFlag,
 				},
 				Action: p.labAction(p.open, argv.Count("one name", func(n int) bool { return n < 2 }), func(c *cli.Context, ws *workspace.Workspace) error {
 					o := restoreOptions{name: c.Args().First(), origin: originOf(c), timeout: c.Duration("timeout")}
@@ -174,7 +174,7 @@ func (p *program) snapshotRestore(ctx context.Context, ws *workspace.Workspace, 
 		if err != nil {
 			return err
 		}
-		return errors.Join(p.tell(ctx, l, out, began), p.reportDifferences(ctx, l))
+		return errors.Join(p.showOutcome(ctx, l, out, began), p.reportDifferences(ctx, l))
 	})
 }
 

@@ -19,6 +19,8 @@ import (
 	"homelab/lab/workspace"
 )
 
+var timeoutFlag = &cli.DurationFlag{Name: "timeout", Usage: "`TIME` in which something must move until the applications have converged; five times that is the limit", Value: 5 * time.Minute}
+
 func (p *program) upCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "up",
@@ -42,7 +44,7 @@ func (p *program) upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "lose-data", Usage: "let the engine delete namespaces, volumes and definitions that leave the estate, with their contents"},
 			&cli.BoolFlag{Name: "trust", Usage: "trust the estate with all access outside of the lab that it needs, without asking"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and do nothing"},
-			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` in which something must move until the applications have converged; five times that is the limit", Value: 5 * time.Minute},
+			timeoutFlag,
 		},
 		Action: p.labAction(p.open, argv.NoArgs, func(c *cli.Context, ws *workspace.Workspace) error {
 			return p.up(c.Context, ws, upOptions{
@@ -126,7 +128,7 @@ func (p *program) up(ctx context.Context, ws *workspace.Workspace, o upOptions) 
 		if err != nil {
 			return err
 		}
-		return p.tell(ctx, l, out, began)
+		return p.showOutcome(ctx, l, out, began)
 	})
 }
 

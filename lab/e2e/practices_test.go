@@ -49,11 +49,11 @@ func practices(t *testing.T, engine lab.EngineType) {
 	var table strings.Builder
 	for _, e := range entries {
 		name := e.Name()
-		if !e.IsDir() || !practice(name) {
+		if !e.IsDir() || !isPractice(name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			l.within(t, func(t *testing.T, l *testLab) { l.practise(&table, name, engine, rounds) })
+			l.within(t, func(t *testing.T, l *testLab) { l.practice(&table, name, engine, rounds) })
 		})
 	}
 	t.Run("left as they were", func(t *testing.T) { l.within(t, func(t *testing.T, l *testLab) { l.restored(t) }) })
@@ -64,7 +64,7 @@ func practices(t *testing.T, engine lab.EngineType) {
 		}
 		for _, file := range cases {
 			name := strings.TrimSuffix(filepath.Base(file), ".txtar")
-			if !practice(l.storyOf(name)) {
+			if !isPractice(l.storyOf(name)) {
 				continue
 			}
 			t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, l *testLab) { sabotaged(t, l, name, file) }) })
@@ -73,13 +73,13 @@ func practices(t *testing.T, engine lab.EngineType) {
 	t.Logf("\n| story | engine | seconds | addons | MB |\n|---|---|---|---|---|\n%s", table.String())
 }
 
-// practice reports whether CI leaves a story to task stories.
-func practice(name string) bool {
+// isPractice reports whether CI leaves a story to task stories.
+func isPractice(name string) bool {
 	return !slices.Contains(basics, name) && name != needsImage && name != needsEngine
 }
 
-// practise plays a story rounds times, and enters it into the table: the seconds of each round, the applications and the memory of the lab after the last.
-func (l *testLab) practise(table *strings.Builder, name string, engine lab.EngineType, rounds int) {
+// practice plays a story rounds times, and enters it into the table: the seconds of each round, the applications and the memory of the lab after the last.
+func (l *testLab) practice(table *strings.Builder, name string, engine lab.EngineType, rounds int) {
 	var took []string
 	for range rounds {
 		out := l.run("scenario", "run", name, "-o", "json")

@@ -36,7 +36,7 @@ func (l *loader) resourceSets(w fluxset.World, sets []fluxset.Application) {
 		}
 	}
 	if len(names) > 0 {
-		message := fmt.Sprintf("of ResourceSets, left out, as Flux Operator is no part of Flux: %d (%s)", len(names), strings.Join(names, ", "))
+		message := fmt.Sprintf("of ResourceSets, left out, as Flux Operator is not part of Flux: %d (%s)", len(names), strings.Join(names, ", "))
 		l.note(finding.LeftOut, at, message, "lab does not wait for them; lab render and lab explain show them")
 	}
 }

@@ -260,7 +260,7 @@ func TestLeftOutReleases(t *testing.T) {
 	want := map[string]string{
 		"far": "HelmRelease web is for a remote cluster, whose Secret other is missing", "cloud": "HelmRelease web is for a remote cluster with the identity of a cloud, in ConfigMap eks",
 		"engine": "HelmRelease flux would replace the lab's engine",
-		"policy": "ImagePolicy web" + none, "update": "ImageUpdateAutomation web" + none, "set": "ResourceSet web is of Flux Operator, which is no part of Flux",
+		"policy": "ImagePolicy web" + none, "update": "ImageUpdateAutomation web" + none, "set": "ResourceSet web is of Flux Operator, which is not part of Flux",
 		"old": "Receiver web is of notification.toolkit.fluxcd.io/v1beta2, which Flux no longer serves",
 	}
 	if got := why(); !maps.Equal(got, want) {

@@ -18,7 +18,7 @@ import (
 // Why lab waits for nothing of Flux Operator.
 const (
 	ofOperator = "of Flux Operator"
-	operated   = ofOperator + ", which is no part of Flux"
+	operated   = ofOperator + ", which is not part of Flux"
 )
 
 // WithoutOperator returns the patch that deletes the objects of Flux Operator.

@@ -85,7 +85,7 @@ func TestDoor(t *testing.T) {
 		}
 		return r
 	}
-	behind("") // absent, which is no matter of being behind
+	behind("") // an absent door is not behind
 	want := proxy.Cluster{Name: "hub", Node: "demo-hub-control-plane", Server: "https://demo-hub-control-plane:6443", CA: "ca", Token: "h"}
 	if r := start(); r.HTTPS != 8443 || r.HTTP != 8080 || len(r.Clusters) != 1 || r.Clusters[0] != want {
 		t.Errorf("%+v", r)

@@ -18,7 +18,7 @@ func addonsStep(d Desired, o Observed, hub string, before []lab.Step, bridged []
 	case changes(before, KindEstate), slices.ContainsFunc(bridged, func(b string) bool { return changes(before, b) }),
 		slices.ContainsFunc(before, func(s lab.Step) bool { return s.Action == lab.ActionDelete }):
 		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
-	case slices.ContainsFunc(before, func(s lab.Step) bool { return s.ID == KindEngine && s.Action == lab.ActionUpdate }):
+	case slices.ContainsFunc(before, func(s lab.Step) bool { return s.Kind == KindEngine && s.Action == lab.ActionUpdate }):
 		s.Action, s.Reason = lab.ActionUpdate, "compared by the engine as it is now"
 	case len(o.Strayed) > 0:
 		s.Action, s.Reason = lab.ActionRepair, summary(o.Strayed)

@@ -9,7 +9,7 @@ const (
 	Answers    = "runner-ready" // ends with 0 if the container works
 )
 
-// Place is what the program in a container is told: everything but secrets.
+// Place is the configuration of the program in a container, without secrets.
 type Place struct {
 	Lab     string `json:"lab"`
 	Engine  string `json:"engine,omitempty"`

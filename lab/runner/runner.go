@@ -265,7 +265,7 @@ func (r *Runner) forget(ctx context.Context) {
 	}
 }
 
-// connect makes the supervisor's network, with the forge. It has no way out, and this machine has no address in it: the route that docker sets there leads nowhere.
+// connect makes the supervisor's network, with the forge. It has no way out, and this machine has no address in it: docker's default route there has no gateway.
 func (r *Runner) connect(ctx context.Context) error {
 	name := Network(r.lab)
 	if _, err := r.docker.Output(ctx, nil, "network", "inspect", name); docker.NotFound(err) {

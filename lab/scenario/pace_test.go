@@ -86,7 +86,7 @@ func TestPatienceEvents(t *testing.T) {
 	}
 }
 
-// Both times of a wait are a problem, and a time is told in whole seconds.
+// Both times of a wait are a problem, and times are printed in whole seconds.
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{119999974422: "2m", 90 * time.Second: "1m30s", 500 * time.Millisecond: "500ms", 3 * time.Hour: "3h"} {
 		if got := scenario.Span(d); got != want {

@@ -20,7 +20,7 @@ type agreement struct {
 	Format int               `json:"format"`
 	Estate string            `json:"estate"` // absolute path
 	Since  time.Time         `json:"since"`  // last change
-	Things map[string]string `json:"things"` // digest -> text as it was shown
+	Things map[string]string `json:"things"` // digest -> text as shown
 }
 
 // agreementOf returns the folder and the file of an estate's agreement.

@@ -151,7 +151,7 @@ func (u *UI) Rehearsed(res RehearseResult, idle bool) error {
 	if idle {
 		u.Print(fmt.Sprintf("lab %s already has this version and these values   %s", res.Lab, Duration(took)))
 	} else {
-		u.Print(fmt.Sprintf("rehearsed in lab %s, which is as it was   %s", res.Lab, Duration(took)))
+		u.Print(fmt.Sprintf("rehearsed; lab %s is restored   %s", res.Lab, Duration(took)))
 	}
 	return nil
 }

@@ -146,11 +146,13 @@ func (r *run) ensureExisting(ctx context.Context, c lab.Cluster, inputs string, 
 }
 
 // invalidate makes earlier comparisons of all clusters count for nothing: another version of the engine made them.
-func (r *run) invalidate(now time.Time) {
+func (r *run) invalidate(cluster string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.clusters(r.options) {
-		r.since[c.Name] = now
+		if cluster == "" || cluster == c.Name {
+			r.since[c.Name] = now
+		}
 	}
 }
 

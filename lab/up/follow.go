@@ -88,7 +88,8 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 	if reports {
 		if before, err = l.survey(ctx, l.clusters(o), seen); err != nil {
 			reports = false
-			a.Println("upgrade: what it changes will not be reported: " + err.Error())
+			out.Upgrade.Unknown = []string{l.Estate.Hub().Name + ": " + err.Error()}
+			a.Println("upgrade: what it changes is unknown: " + err.Error())
 		}
 	}
 	events, end := a.Begin(seen, steps)
@@ -107,6 +108,7 @@ func (l *Lab) Follow(ctx context.Context, o Options, a Audience) (Outcome, error
 func (l *Lab) compare(ctx context.Context, o Options, seen *Seen, before survey.Survey, u *Upgrade, a Audience) {
 	after, err := l.survey(ctx, l.clusters(o), seen)
 	if err != nil {
+		u.Unknown = []string{l.Estate.Hub().Name + ": " + err.Error()}
 		a.Println("upgrade: what it changed is unknown: " + err.Error())
 		return
 	}

@@ -55,8 +55,8 @@ func (r *run) doEngine(ctx context.Context, s lab.Step, p lab.Progress) (apply.O
 	if err != nil {
 		return apply.Outcome{}, err
 	}
-	if s.Cluster == "" && s.Action == lab.ActionUpdate { // what it has said may not be so with its new version or values
-		r.invalidate(time.Now())
+	if s.Action == lab.ActionUpdate { // its comparisons were made with another version or other values
+		r.invalidate(s.Cluster, time.Now())
 	}
 	out := apply.Outcome{Detail: r.Definition.Title + " " + chart.Version}
 	if changed || s.Action == lab.ActionRepair {

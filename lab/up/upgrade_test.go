@@ -104,13 +104,13 @@ func TestEngineUpgradeReported(t *testing.T) {
 	}
 }
 
-// Without a survey, the upgrade is done and says that it has no report.
+// Without a survey, the upgrade is done, and what it changed is unknown.
 func TestEngineUpgradeUnreported(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
 	for _, surveys := range [][]survey.Survey{nil, {{}}} {
 		out, lines, err := upgraded(t, s, nil, surveys...)
-		if err != nil || out.Upgrade.To != "3.6.1" || !slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, "surveyed too often") }) {
+		if err != nil || out.Upgrade.To != "3.6.1" || len(out.Upgrade.Unknown) != 1 || !out.Upgrade.Changes() || !slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, "surveyed too often") }) {
 			t.Errorf("%+v, %v, printed %q", out.Upgrade, err, lines)
 		}
 		_, _, _ = upgraded(t, s, func(l *up.Lab) { l.Release = lab.Release{Version: "3.2.11", Chart: "3.2.11"} }, survey.Survey{}, survey.Survey{})

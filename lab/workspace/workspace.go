@@ -94,8 +94,8 @@ func (w *Workspace) ask() {
 	}
 }
 
-// Unasked forgets the version of the engine that this command line asked for.
-func (w *Workspace) Unasked() { w.asked.Version = "" }
+// ForgetVersion drops the engine version of this command line; it takes effect with Reload.
+func (w *Workspace) ForgetVersion() { w.asked.Version = "" }
 
 // Reload reads the record again, which a restored snapshot replaced.
 func (w *Workspace) Reload() (err error) {

@@ -130,7 +130,7 @@ func TestTake(t *testing.T) {
 			},
 			left: []string{"password: sensitive", "vnet.deep: neither a text nor a list or mapping of texts"},
 		},
-		"a value of another shape is no field of the cloud": {
+		"a value of another shape is not a field of the cloud": {
 			data: `{"vpc_id": {"value": "main"}}`, environment: "{order: 1, cloud: {provider: aws}}", spokes: map[string]string{"prod": "{role: spoke, environment: prod, provider: kind}"},
 			changes: []string{"clusters/prod/cluster.yaml spec.metadata.vpc_id <nil> -> main"},
 		},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,9 +49,13 @@ func Connect(name string, cfg *rest.Config) (Cluster, error) {
 type Survey struct {
 	Applications []lab.Application
 	objects      map[key]object
-	names        map[string]bool  // of Namers
-	unknown      map[string]error // of clusters
+	names        map[string]bool // of Namers
 	pods         map[types.UID]pod
+	unknown      map[string]error // clusters that did not answer
+}
+
+func empty() Survey {
+	return Survey{objects: map[key]object{}, names: map[string]bool{}, pods: map[types.UID]pod{}, unknown: map[string]error{}}
 }
 
 type key struct{ cluster, group, kind, namespace, name string }
@@ -62,6 +67,7 @@ func (k key) String() string {
 type object struct {
 	uid      types.UID
 	tracking string // the engine's labels and annotations; empty if it does not track the object
+	label    string // value of Tracking.Label
 }
 
 type pod struct {
@@ -70,44 +76,56 @@ type pod struct {
 	restarts int32
 }
 
-// Tracking are the labels and annotations by which an engine tracks objects.
+// Tracking is how an engine tracks objects.
 type Tracking struct {
-	Own    []string // the engine's own
-	Shared []string // labels that others set, too: they track if their value is the name of an object of kind Namer
-	Namer  schema.GroupKind
+	Own   []string         // its own labels and annotations
+	Label string           // a label that others set, too: it tracks if its value is the name of an object of kind Namer
+	Namer schema.GroupKind // of Label
 }
 
-// Take surveys clusters. What does not answer is unknown.
+// Take surveys clusters concurrently. Those that do not answer are unknown.
 func Take(ctx context.Context, clusters []Cluster, applications []lab.Application, keys Tracking) Survey {
-	s := Survey{Applications: applications, objects: map[key]object{}, names: map[string]bool{}, pods: map[types.UID]pod{}, unknown: map[string]error{}}
+	s := empty()
+	s.Applications = applications
+	var mu sync.Mutex
+	var wg sync.WaitGroup
 	for _, c := range clusters {
-		err := s.take(ctx, c, keys)
-		for err != nil && c.Runs && lab.Sleep(ctx, time.Second) == nil {
-			err = s.take(ctx, c, keys)
-		}
-		if err != nil {
-			s.unknown[c.Name] = err
-		}
+		wg.Go(func() {
+			one, err := take(ctx, c, keys)
+			for err != nil && c.Runs && lab.Sleep(ctx, time.Second) == nil {
+				one, err = take(ctx, c, keys)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				s.unknown[c.Name] = err
+				return
+			}
+			maps.Copy(s.objects, one.objects)
+			maps.Copy(s.names, one.names)
+			maps.Copy(s.pods, one.pods)
+		})
 	}
+	wg.Wait()
 	for k, o := range s.objects {
-		o.tracking = strings.Join(slices.DeleteFunc(strings.Fields(o.tracking), func(part string) bool {
-			key, name, _ := strings.Cut(part, "=")
-			return slices.Contains(keys.Shared, key) && !s.names[name]
-		}), " ")
-		s.objects[k] = o
+		if s.names[o.label] {
+			o.tracking = strings.TrimSpace(keys.Label + "=" + o.label + " " + o.tracking)
+			s.objects[k] = o
+		}
 	}
 	return s
 }
 
-func (s Survey) take(ctx context.Context, c Cluster, keys Tracking) error {
+func take(ctx context.Context, c Cluster, keys Tracking) (Survey, error) {
+	s := empty()
 	lists, err := discovery.ServerPreferredResources(c.Typed.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // an API service that does not answer
-		return err
+		return s, err
 	}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
 		if err != nil {
-			return err
+			return s, err
 		}
 		for _, r := range l.APIResources {
 			if !slices.Contains(r.Verbs, "list") || r.Name == "events" || len(c.Only) > 0 && !r.Namespaced {
@@ -115,17 +133,17 @@ func (s Survey) take(ctx context.Context, c Cluster, keys Tracking) error {
 			}
 			for _, ns := range c.namespaces() {
 				if err := s.list(ctx, c, gv.WithResource(r.Name), key{c.Name, gv.Group, r.Kind, ns, ""}, keys); err != nil {
-					return err
+					return s, err
 				}
 			}
 		}
 	}
 	for _, ns := range c.namespaces() {
 		if err := s.listPods(ctx, c, ns); err != nil {
-			return err
+			return s, err
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // namespaces returns the namespaces to list, "" for all.
@@ -153,20 +171,19 @@ func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionRes
 			continue
 		}
 		k.namespace, k.name = o.Namespace, o.Name
-		s.objects[k] = object{o.UID, tracking(&o, keys, kind.Resource)}
+		found := object{uid: o.UID, tracking: tracking(&o, keys.Own)}
+		if kind.Resource != "endpoints" { // Kubernetes copies their Services' labels
+			found.label = o.Labels[keys.Label]
+		}
+		s.objects[k] = found
 	}
 	return nil
 }
 
-// tracking returns the engine's metadata of an object, or "". Kubernetes copies the labels of Services to their Endpoints.
-func tracking(o metav1.Object, keys Tracking, resource string) string {
+// tracking returns an object's labels and annotations of these keys, or "".
+func tracking(o metav1.Object, keys []string) string {
 	var parts []string
-	for _, key := range keys.Shared {
-		if v := o.GetLabels()[key]; v != "" && resource != "endpoints" {
-			parts = append(parts, key+"="+v)
-		}
-	}
-	for _, key := range keys.Own {
+	for _, key := range keys {
 		for _, in := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
 			if v := in[key]; v != "" {
 				parts = append(parts, key+"="+v)

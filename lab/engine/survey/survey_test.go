@@ -38,7 +38,7 @@ func podOf(namespace, name, uid string, restarts int32) *corev1.Pod {
 	return p
 }
 
-func take(t *testing.T, only []string, apps []lab.Application, objects, pods []runtime.Object) Survey {
+func surveyOf(t *testing.T, only []string, apps []lab.Application, objects, pods []runtime.Object) Survey {
 	t.Helper()
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -49,7 +49,7 @@ func take(t *testing.T, only []string, apps []lab.Application, objects, pods []r
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: []string{"list"}},
 		{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: []string{"create"}},
 	}}}
-	return Take(t.Context(), []Cluster{{Name: "dev", Typed: typed, Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...), Only: only, Engine: "argocd"}}, apps, Tracking{Own: []string{track}, Shared: []string{"app.kubernetes.io/instance"}, Namer: schema.GroupKind{Kind: "ConfigMap"}})
+	return Take(t.Context(), []Cluster{{Name: "dev", Typed: typed, Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...), Only: only, Engine: "argocd"}}, apps, Tracking{Own: []string{track}, Label: "app.kubernetes.io/instance", Namer: schema.GroupKind{Kind: "ConfigMap"}})
 }
 
 func TestCompare(t *testing.T) {
@@ -59,10 +59,10 @@ func TestCompare(t *testing.T) {
 	owned := partial("owned", "o", "web:a")
 	yes := true
 	owned.OwnerReferences = []metav1.OwnerReference{{Controller: &yes, Kind: "Service"}}
-	before := take(t, nil, []lab.Application{app("kept", "Synced"), app("late", "OutOfSync"), app("worse", "Synced"), app("gone", "Synced")},
+	before := surveyOf(t, nil, []lab.Application{app("kept", "Synced"), app("late", "OutOfSync"), app("worse", "Synced"), app("gone", "Synced")},
 		[]runtime.Object{partial("kept", "1", "web:kept"), partial("replaced", "2", "web:a"), partial("deleted", "3", "web:a"), partial("orphaned", "4", "web:a"), partial("moved", "5", "web:a"), partial("other", "6", ""), owned},
 		[]runtime.Object{podOf("web", "kept", "p1", 1), podOf("web", "restarted", "p2", 0), podOf("web", "replaced", "p3", 0), podOf("argocd", "server", "p4", 0)})
-	after := take(t, nil, []lab.Application{app("kept", "Synced"), app("late", "OutOfSync"), app("worse", "OutOfSync"), app("new", "Synced")},
+	after := surveyOf(t, nil, []lab.Application{app("kept", "Synced"), app("late", "OutOfSync"), app("worse", "OutOfSync"), app("new", "Synced")},
 		[]runtime.Object{partial("kept", "1", "web:kept"), partial("replaced", "22", "web:a"), partial("orphaned", "4", ""), partial("moved", "5", "web:b")},
 		[]runtime.Object{podOf("web", "kept", "p1", 1), podOf("web", "restarted", "p2", 2), podOf("web", "replaced-2", "p5", 0)})
 	want := Report{
@@ -88,8 +88,8 @@ func TestShared(t *testing.T) {
 	}
 	web, yes := partial("web", "4", ""), true
 	web.OwnerReferences = []metav1.OwnerReference{{Controller: &yes, Kind: "ApplicationSet"}} // which says nothing of its name
-	before := take(t, nil, nil, []runtime.Object{web, labelled("a", "1", "", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "web")}, nil)
-	after := take(t, nil, nil, []runtime.Object{web, labelled("a", "1", "web:a", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "other")}, nil)
+	before := surveyOf(t, nil, nil, []runtime.Object{web, labelled("a", "1", "", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "web")}, nil)
+	after := surveyOf(t, nil, nil, []runtime.Object{web, labelled("a", "1", "web:a", "web"), labelled("b", "2", "", "a-release"), labelled("c", "3", "", "other")}, nil)
 	r := Compare(before, after)
 	want := Report{Objects: 2, Orphaned: []string{"dev: ConfigMap web/c"}, Retracked: []string{"dev: ConfigMap web/a, app.kubernetes.io/instance=web to app.kubernetes.io/instance=web example.com/tracking=web:a"}}
 	if diff := cmp.Diff(want, r); diff != "" {
@@ -101,7 +101,7 @@ func TestShared(t *testing.T) {
 func TestOnly(t *testing.T) {
 	theirs := partial("theirs", "1", "web:theirs")
 	theirs.Namespace = "theirs"
-	s := take(t, []string{"web"}, nil, []runtime.Object{theirs, partial("ours", "2", "web:a")}, []runtime.Object{podOf("theirs", "a", "p1", 0), podOf("web", "b", "p2", 0)})
+	s := surveyOf(t, []string{"web"}, nil, []runtime.Object{theirs, partial("ours", "2", "web:a")}, []runtime.Object{podOf("theirs", "a", "p1", 0), podOf("web", "b", "p2", 0)})
 	if r := Compare(s, Survey{}); r.Objects != 1 || r.Pods != 1 || r.Deleted[0] != "dev: ConfigMap web/ours" {
 		t.Errorf("%+v", r)
 	}
@@ -109,7 +109,7 @@ func TestOnly(t *testing.T) {
 
 // What does not answer is unknown, before or after, and nothing is said of its objects.
 func TestUnknown(t *testing.T) {
-	before := take(t, nil, nil, []runtime.Object{partial("web", "1", "web:a")}, []runtime.Object{podOf("web", "a", "p1", 0)})
+	before := surveyOf(t, nil, nil, []runtime.Object{partial("web", "1", "web:a")}, []runtime.Object{podOf("web", "a", "p1", 0)})
 	silent := fake.NewClientset()
 	silent.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}}
 	silent.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })

@@ -56,7 +56,7 @@ func (e *Engine) keys(ctx context.Context, of fluxset.Application) (string, erro
 	}
 	o, err := r.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return "", nil //nolint:nilerr // a Kustomization without a key opens nothing
+		return "", nil // a Kustomization without a key opens nothing
 	}
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 	var keys strings.Builder

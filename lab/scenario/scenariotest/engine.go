@@ -34,7 +34,7 @@ type Engine struct {
 	lab, hub string
 	on       lab.EngineType
 	asked    lab.EngineType // requested, from the next reconciliation on
-	anew     bool           // the hub is to be made again
+	remade   bool           // the hub is to be recreated
 	forge    *Forge
 	others   *Repositories
 	clusters *Clusters

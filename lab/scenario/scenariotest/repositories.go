@@ -126,8 +126,12 @@ func (e *Engine) sources(ctx context.Context, found map[string]string) error {
 	}
 	e.published = now
 	for _, o := range now {
-		if differs, err := e.differ(ctx, e.hub, []object{o}); err != nil || !differs {
+		differs, err := e.differ(ctx, e.hub, []object{o})
+		if err != nil {
 			return err
+		}
+		if !differs {
+			continue
 		}
 		if err := e.apply(ctx, e.hub, []object{o}); err != nil {
 			return err

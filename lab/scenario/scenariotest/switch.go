@@ -38,7 +38,7 @@ func (l *Lab) switched(ctx context.Context, to lab.EngineType) (scenario.World, 
 func (l *Lab) renewed(ctx context.Context, cluster string) (scenario.World, error) {
 	if cluster == l.Engine.hub {
 		l.Engine.mu.Lock()
-		l.Engine.anew = true
+		l.Engine.remade = true
 		l.Engine.mu.Unlock()
 	}
 	return l.switched(ctx, l.Engine.On())
@@ -54,15 +54,15 @@ func (e *Engine) On() lab.EngineType {
 func (e *Engine) renewing() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.anew
+	return e.remade
 }
 
 // become replaces the engine by the requested one: its objects on the hub are removed, applied objects stay.
 func (e *Engine) become(ctx context.Context) error {
 	e.mu.Lock()
-	to, apps, anew := e.asked, maps.Clone(e.apps), e.anew
+	to, apps, remade := e.asked, maps.Clone(e.apps), e.remade
 	e.mu.Unlock()
-	if to == "" || to == e.on && !anew {
+	if to == "" || to == e.on && !remade {
 		return nil
 	}
 	var gone []object
@@ -85,7 +85,7 @@ func (e *Engine) become(ctx context.Context) error {
 		}
 	}
 	e.mu.Lock()
-	e.on, e.read, e.apps, e.taken, e.passes, e.anew = to, nil, map[string]*app{}, nil, 0, false
+	e.on, e.read, e.apps, e.taken, e.passes, e.remade = to, nil, map[string]*app{}, nil, 0, false
 	e.mu.Unlock()
 	e.Restart()
 	return nil

@@ -27,7 +27,7 @@ const version = "3.13.2"
 const encrypted = "^(data|stringData)$"
 
 // File encrypts data and stringData of a manifest for the holder of an age key, as sops encrypt --age RECIPIENT --encrypted-regex does. Source of the format:
-// https://github.com/getsops/sops/blob/v3.13.2/sops.go, Tree.Encrypt, and aes/cipher.go.
+// https://github.com/getsops/sops/blob/v3.13.2/sops.go, Tree.Encrypt, and aes/cipher.go. The module itself brings the SDKs of all clouds.
 func File(name string, manifest []byte, recipient string, now time.Time) ([]byte, error) {
 	doc, problems := strict.ParseOne(name, manifest)
 	if err := problems.Err(); err != nil {

@@ -2,10 +2,8 @@ package verb
 
 import (
 	"context"
-	"encoding/base64"
 
 	"filippo.io/age"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"homelab/lab/scenario"
 )
@@ -26,7 +24,7 @@ func (k *ageKey) Captures() []string { return []string{k.Recipient} }
 
 // Subjects returns the Secret.
 func (k *ageKey) Subjects() []scenario.Subject {
-	return []scenario.Subject{{Cluster: k.Cluster, APIVersion: "v1", Kind: "Secret", Namespace: k.Namespace, Name: k.Name}}
+	return []scenario.Subject{secretAt(k.Cluster, k.Namespace, k.Name)}
 }
 
 func (k *ageKey) Do(ctx context.Context, c *scenario.Call) error {
@@ -34,11 +32,7 @@ func (k *ageKey) Do(ctx context.Context, c *scenario.Call) error {
 	if err != nil {
 		return err
 	}
-	secret := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": k.Name, "namespace": k.Namespace},
-		"data": map[string]any{"age.agekey": base64.StdEncoding.EncodeToString([]byte(key.String()))},
-	}}
-	if err := (&apply{Cluster: k.Cluster}).one(ctx, c, secret); err != nil {
+	if err := putSecret(ctx, c, k.Subjects()[0], nil, map[string]string{"age.agekey": key.String()}); err != nil {
 		return err
 	}
 	c.Did("%s, its private half in secret %s of %s", key.Recipient(), k.Name, k.Namespace)

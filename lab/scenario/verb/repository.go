@@ -36,7 +36,7 @@ func (r *repository) Do(ctx context.Context, c *scenario.Call) error {
 		return err
 	}
 	if there {
-		return fmt.Errorf("the forge has a repository %s already: it is not this story's", r.Name)
+		return fmt.Errorf("the forge already has a repository %s, which this story did not create: use another name, or delete it in the forge's web pages", r.Name)
 	}
 	c.Undo("repository "+r.Name, func(ctx context.Context) error { return c.Others.Remove(ctx, r.Name) })
 	made, err := c.Others.Create(ctx, r.Name)
@@ -52,7 +52,7 @@ func (r *repository) Do(ctx context.Context, c *scenario.Call) error {
 func created(c *scenario.Call, name string) (scenario.Repository, error) {
 	r, ok := c.Memory["repository "+name].(scenario.Repository)
 	if !ok {
-		return r, fmt.Errorf("no step has created repository %s", name)
+		return r, fmt.Errorf("no step has created repository %s: add one before, repository: {name: %[1]s, url: VARIABLE}", name)
 	}
 	return r, nil
 }
@@ -70,7 +70,7 @@ func (*credentials) Check(*scenario.Checker) {}
 
 // Subjects returns the Secret.
 func (s *credentials) Subjects() []scenario.Subject {
-	return []scenario.Subject{{Cluster: s.Cluster, APIVersion: "v1", Kind: "Secret", Namespace: s.Namespace, Name: s.Name}}
+	return []scenario.Subject{secretAt(s.Cluster, s.Namespace, s.Name)}
 }
 
 func (s *credentials) Do(ctx context.Context, c *scenario.Call) error {
@@ -78,18 +78,34 @@ func (s *credentials) Do(ctx context.Context, c *scenario.Call) error {
 	if err != nil {
 		return err
 	}
-	meta := map[string]any{"name": s.Name, "namespace": s.Namespace}
+	var labels map[string]string
 	if c.Engines == lab.EngineArgoCD {
-		meta["labels"] = map[string]any{argo.SecretType: "repository"}
+		labels = map[string]string{argo.SecretType: "repository"}
 	}
-	data := map[string]any{}
-	for k, v := range map[string]string{"type": "git", "url": r.URL, "username": r.User, "password": r.Password} {
-		data[k] = base64.StdEncoding.EncodeToString([]byte(v))
-	}
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}}
-	if err := (&apply{Cluster: s.Cluster}).one(ctx, c, o); err != nil {
+	data := map[string]string{"type": "git", "url": r.URL, "username": r.User, "password": r.Password}
+	if err := putSecret(ctx, c, s.Subjects()[0], labels, data); err != nil {
 		return err
 	}
 	c.Did("secret %s of %s: %s may read repository %s", s.Name, s.Namespace, r.User, s.Repository)
 	return nil
+}
+
+func secretAt(cluster, namespace, name string) scenario.Subject {
+	return scenario.Subject{Cluster: cluster, APIVersion: "v1", Kind: "Secret", Namespace: namespace, Name: name}
+}
+
+// putSecret creates or replaces a Secret until the story ends.
+func putSecret(ctx context.Context, c *scenario.Call, at scenario.Subject, labels, data map[string]string) error {
+	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": at.APIVersion, "kind": at.Kind}}
+	secret.SetNamespace(at.Namespace)
+	secret.SetName(at.Name)
+	if len(labels) > 0 {
+		secret.SetLabels(labels)
+	}
+	encoded := map[string]any{}
+	for k, v := range data {
+		encoded[k] = base64.StdEncoding.EncodeToString([]byte(v))
+	}
+	secret.Object["data"] = encoded
+	return (&apply{Cluster: at.Cluster}).one(ctx, c, secret)
 }

@@ -12,7 +12,7 @@ import (
 func TestRepository(t *testing.T) {
 	const create = "    - {title: it, repository: {name: shop, url: url}}\n"
 	for steps, want := range map[string]string{
-		create: "not this story's",
+		create: "did not create",
 		"    - {title: it, credentials: {repository: shop, cluster: hub, namespace: argocd, name: shop}}\n": "no step has created repository shop",
 		"    - {title: it, commit: {repository: shop, message: m, remove: [a]}}\n":                          "no step has created repository shop",
 		"    - {title: it, commit: {as: shop, message: m, remove: [a]}}\n":                                  "no step has created repository shop",

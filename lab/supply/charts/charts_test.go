@@ -187,7 +187,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestDamaged does not read what is not as it was pulled.
+// TestDamaged refuses charts that changed since they were pulled.
 func TestDamaged(t *testing.T) {
 	c := newCache(t)
 	web := chartstest.Repository(t, chartstest.ConfigMap("lamp", "1.0.0"))
