@@ -32,7 +32,7 @@ func stages(t *testing.T, functions string) (cmd *exec.Cmd, began func() []strin
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cmd = exec.CommandContext(ctx, script)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+dir, "TMPDIR="+dir, "LAB_CI_ENDS=", "LAB_CI_PLAN=", "LAB_CI_RESULTS=", "LAB_CI_UNIT=")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+dir, "TMPDIR="+dir, "LAB_CI_ENDS=", "LAB_CI_PLAN=", "LAB_CI_RESULTS=")
 	return cmd, func() []string {
 		data, err := os.ReadFile(record)
 		if err != nil && !os.IsNotExist(err) {
@@ -43,7 +43,7 @@ func stages(t *testing.T, functions string) (cmd *exec.Cmd, began func() []strin
 }
 
 func TestStages(t *testing.T) {
-	all := []string{"modules", "lint", "host", "race", "e2e", "contracts", "forge-contract", "engine-contract", "flux-contract", "standalone-contract"}
+	all := []string{"modules", "lint", "host", "test", "race", "e2e", "contracts", "forge-contract", "engine-contract", "flux-contract", "standalone-contract"}
 	for _, tc := range []struct {
 		name, functions string
 		fails           bool
@@ -51,6 +51,7 @@ func TestStages(t *testing.T) {
 	}{
 		{name: "all pass, race at the lowest priority", functions: `race() { for _ in {1..100}; do [ "$(nice)" != 19 ] || return 0; sleep 0.05; done; false; }`},
 		{"lint fails", "lint() { false; }", true, all[2:]},
+		{"unit tests fail", "test() { false; }", true, []string{"race"}},
 		{"race fails", "race() { false; }", true, nil},
 		{"end-to-end tests fail", "e2e() { false; }", true, nil},
 		{"contracts fail", "contracts() { false; }", true, nil},
@@ -85,7 +86,7 @@ func TestStagesInterrupted(t *testing.T) {
 func testStagesInterrupted(t *testing.T, ignored bool) {
 	// Both stages become cat, which a signal ends at once: a shell may miss one between its last look and a wait.
 	dir := t.TempDir()
-	running := []string{filepath.Join(dir, "e2e"), filepath.Join(dir, "race")}
+	running := []string{filepath.Join(dir, "e2e"), filepath.Join(dir, "test")}
 	var functions strings.Builder
 	for _, fifo := range running {
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {

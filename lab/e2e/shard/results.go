@@ -97,3 +97,19 @@ func First(results []Result) (names []string) {
 	slices.Sort(names)
 	return names
 }
+
+// Waiting returns the names in the order of their turn: those that did not pass when they last ran, those that never ran, and the others by run, the oldest first.
+func Waiting(results []Result, names []string) []string {
+	last, _ := Last(results)
+	turn := func(name string) int {
+		r, ran := last[name]
+		switch {
+		case ran && r.Verdict != Passed:
+			return -2
+		case !ran:
+			return -1
+		}
+		return r.Run
+	}
+	return slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
+}

@@ -167,3 +167,17 @@ func simulate(tests []shard.Test, pace float64) (wait int, longest float64) {
 	}
 	return wait, longest
 }
+
+func TestWaiting(t *testing.T) {
+	results := []shard.Result{
+		{Run: 1, Name: "old", Verdict: shard.Passed},
+		{Run: 1, Name: "mended", Verdict: shard.Failed},
+		{Run: 2, Name: "failed", Verdict: shard.Failed},
+		{Run: 3, Name: "mended", Verdict: shard.Passed},
+		{Run: 2, Name: "newer", Verdict: shard.Passed},
+	}
+	got := shard.Waiting(results, []string{"newer", "old", "new", "mended", "failed"})
+	if want := []string{"failed", "new", "old", "newer", "mended"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

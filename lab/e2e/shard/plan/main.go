@@ -2,11 +2,13 @@
 //
 //	plan [-shard K] FILE    choose the tests of a run; K instead of the one whose turn it is
 //	plan -table [-pace P]   enter the last results, of a machine of that pace, into the table
+//	plan -waiting           print the names on the standard input, those first that failed or have waited longest
 package main
 
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -20,15 +22,46 @@ func main() {
 	which := flag.Int("shard", -1, "number of the `shard`")
 	enter := flag.Bool("table", false, "enter the last results into "+table)
 	pace := flag.Float64("pace", 1, "seconds of this machine per `second` of the table")
+	waiting := flag.Bool("waiting", false, "print the names on the standard input, those first that failed or have waited longest")
 	flag.Parse()
 	if *pace <= 0 {
 		fmt.Fprintln(os.Stderr, "plan: -pace must be above 0")
 		os.Exit(2)
 	}
+	if *waiting {
+		if err := wait(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "plan:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*which, *enter, *pace, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "plan:", err)
 		os.Exit(1)
 	}
+}
+
+func recorded() ([]shard.Result, error) {
+	from, err := shard.ResultsFile()
+	if err != nil {
+		return nil, err
+	}
+	return shard.Results(from)
+}
+
+func wait(in io.Reader, out io.Writer) error {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	results, err := recorded()
+	if err != nil {
+		return err
+	}
+	for _, name := range shard.Waiting(results, strings.Split(strings.TrimSpace(string(text)), "\n")) {
+		fmt.Fprintln(out, name)
+	}
+	return nil
 }
 
 func run(which int, enter bool, pace float64, file string) error {
@@ -40,11 +73,7 @@ func run(which int, enter bool, pace float64, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", table, err)
 	}
-	from, err := shard.ResultsFile()
-	if err != nil {
-		return err
-	}
-	results, err := shard.Results(from)
+	results, err := recorded()
 	if err != nil {
 		return err
 	}
