@@ -41,6 +41,16 @@ func (c *Checker) Step(field, id string) {
 	}
 }
 
+// Creates announces a repository to later steps.
+func (c *Checker) Creates(repository string) { c.loader.made[repository] = true }
+
+// Created checks that an earlier step creates a repository.
+func (c *Checker) Created(field, repository string) {
+	if repository != "" && !strings.Contains(repository, "${") && !c.loader.made[repository] {
+		c.Fail(field, "no earlier step creates repository "+repository, "add one, repository: {name: "+repository+", url: VARIABLE}")
+	}
+}
+
 // FieldPath checks a path into an object.
 func (c *Checker) FieldPath(field, text string) {
 	if strings.Contains(text, "${") {

@@ -53,6 +53,7 @@ func (s Step) isFor(engine lab.EngineType) bool {
 type plan struct {
 	engine lab.EngineType
 	ids    map[string]bool
+	made   map[string]bool // repositories created so far
 	known  map[string]bool // variables set so far
 	values map[string]any  // of the story and of the engine
 }
@@ -72,7 +73,7 @@ func (l *loader) plans(s *Scenario, doc spec) {
 	steps := map[int]Step{}
 	for _, engine := range l.engines {
 		l.reader.Problems = nil
-		l.plan = plan{engine: engine, ids: map[string]bool{}, known: map[string]bool{}, values: s.varsFor(engine)}
+		l.plan = plan{engine: engine, ids: map[string]bool{}, made: map[string]bool{}, known: map[string]bool{}, values: s.varsFor(engine)}
 		for _, name := range slices.Concat(builtins(), slices.Collect(maps.Keys(l.values))) {
 			l.known[name] = true
 		}

@@ -43,6 +43,8 @@ func (m *commit) Check(c *scenario.Checker) {
 	if m.To != "" && (len(m.Copy)+len(m.Restore) > 0 || m.As+m.Branch != "" || m.Checked || m.Generate) {
 		c.Fail("repository", "repository takes only files, set, encrypt and remove", "remove the others")
 	}
+	c.Created("repository", m.To)
+	c.Created("as", m.As)
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		c.InEstate("files."+name, name)
 		c.Local("files."+name, m.Files[name])

@@ -19,7 +19,7 @@ type repository struct {
 	URL  string `yaml:"url" need:"true" doc:"variable that gets the address for engines"`
 }
 
-func (*repository) Check(*scenario.Checker) {}
+func (r *repository) Check(c *scenario.Checker) { c.Creates(r.Name) }
 
 // Captures returns the variable that it sets.
 func (r *repository) Captures() []string { return []string{r.URL} }
@@ -66,7 +66,7 @@ type credentials struct {
 	Name       string `yaml:"name" need:"true" doc:"of the Secret, until the story ends"`
 }
 
-func (*credentials) Check(*scenario.Checker) {}
+func (s *credentials) Check(c *scenario.Checker) { c.Created("repository", s.Repository) }
 
 // Subjects returns the Secret.
 func (s *credentials) Subjects() []scenario.Subject {

@@ -108,7 +108,11 @@ func (q *request) Do(ctx context.Context, c *scenario.Call) error {
 	k := check{Has: has, Capture: q.Capture, at: q.subject()}
 	stop := c.Poll(ctx, k.at, []string{"status", "error"}, every, ask)
 	view, err := c.Await(ctx, func(v scenario.View) scenario.Judgement {
-		return k.judgeOne(k.at, v.State(k.at))
+		j, answer := k.judgeOne(k.at, v.State(k.at)), v.State(k.at).Object
+		if failed, ok := answer["error"].(string); ok && !j.Met {
+			j.Seen = failed
+		}
+		return j
 	}, scenario.Limit{Within: q.Within, Patience: cmp.Or(q.Patience, 30*time.Second), Stays: q.For, Since: q.Since})
 	stop()
 	if err != nil {

@@ -88,7 +88,7 @@ func TestRequest(t *testing.T) {
 	}{
 		"until it is so": {"{url: 'http://podinfo.localhost:8080/', headers: {X-Token: abc}, has: {status: 200, json.n: {atLeast: 3}, json.token: abc}, capture: {host: json.host}}", slow, scenario.Passed, "GET http://podinfo.localhost:8080/: 200; 1s passed"},
 		"any answer":     {"{url: 'http://localhost:8080/', capture: {host: body}}", slow, scenario.Passed, ": 503"},
-		"too slow":       {"{url: 'http://localhost:8080/', has: {status: 200}, within: 3s, capture: {host: body}}", slow, scenario.Failed, "status = 200, last seen status is not set"},
+		"too slow":       {"{url: 'http://localhost:8080/', has: {status: 200}, within: 3s, capture: {host: body}}", slow, scenario.Failed, "status = 200, last seen connection refused"},
 		"another answer": {"{url: 'http://localhost:8080/', has: {status: 201}, capture: {host: body}}", slow, scenario.Failed, "last seen status = 200"},
 		"sent once": {"{url: 'http://localhost:8080/', method: POST, body: x, has: {status: 202}, capture: {host: body}}", func(r *http.Request) (int, string) {
 			body, _ := io.ReadAll(r.Body)
@@ -109,7 +109,7 @@ func TestRequest(t *testing.T) {
 func TestRequestTrusts(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	for trusted, text := range map[bool]string{true: "/: 404", false: "status is not set"} {
+	for trusted, text := range map[bool]string{true: "/: 404", false: "certificate signed by unknown authority"} {
 		r := playWith(t, "    - {title: it, request: {url: 'https://${door}/', has: {status: 404}, patience: 1s}}\n", func(l *scenariotest.Lab) {
 			l.Door, l.Roots = server.Listener.Addr().String(), x509.NewCertPool()
 			if trusted {
