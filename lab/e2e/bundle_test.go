@@ -86,7 +86,7 @@ func mirrored(t *testing.T) {
 	// What the lab runs on, its engine and the addons that are on, and no more
 	if want := []string{
 		"chart argo-cd", "chart metrics-server", "chart podinfo",
-		"image argocd", "image gate", "image gitea", "image metrics-server", "image node", "image podinfo", "image redis",
+		"image argocd", "image gate", "image gitea", "image metrics-server", "image node", "image podinfo", "image podinfo-old", "image redis",
 	}; !slices.Equal(pulled, want) {
 		t.Errorf("pulled %q, want %q", pulled, want)
 	}
