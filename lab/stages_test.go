@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -71,6 +72,94 @@ func TestStages(t *testing.T) {
 				if got := strings.Contains(string(out), "output of "+stage+"\n"); got != want {
 					t.Errorf("output of %s printed: %t, want %t", stage, got, want)
 				}
+			}
+		})
+	}
+}
+
+// Unit tests that are not at their end by the deadline are stopped and fail, with what they have printed.
+func TestStagesDeadline(t *testing.T) {
+	cmd, began := stages(t, "test() { sleep 300; }")
+	cmd.Env = append(cmd.Env, fmt.Sprintf("LAB_CI_ENDS=%d", time.Now().Unix()-60))
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "not at their end by the deadline") || !strings.Contains(string(out), "output of test\n") || slices.Contains(began(), "race") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// race runs .ci/race with 13 packages, of which go test prints that they passed, but lab/bad, and the last, lab/slow, does not end.
+func race(t *testing.T, env ...string) (tested []string, results, out string, err error) {
+	t.Helper()
+	script, err := filepath.Abs("../.ci/race")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	fake := `#!/usr/bin/env bash
+status=0
+case $1 in
+list) printf 'lab/%s\n' bad b c d e f g h i j k l slow ;;
+run) cat ;;
+test)
+  for arg; do
+    case $arg in
+    lab/slow) sleep 300 ;;
+    lab/bad) printf 'FAIL\tlab/bad\t1.5s\n' && status=1 ;;
+    lab/*) printf 'ok  \t%s\t2.5s\n' "$arg" ;;
+    esac
+  done
+  ;;
+esac
+exit $status
+`
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(fake), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	file := filepath.Join(dir, "results")
+	cmd := exec.CommandContext(ctx, script)
+	cmd.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAB_CI_RESULTS="+file, "LAB_CI_PLAN=", "LAB_CI_BUSY="), env...)
+	printed, failed := cmd.CombinedOutput()
+	data, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^(?:ok  |FAIL)\t(lab/\S+)`).FindAllStringSubmatch(string(printed), -1) {
+		tested = append(tested, m[1])
+	}
+	return tested, string(data), string(printed), failed
+}
+
+func TestRace(t *testing.T) {
+	busy := filepath.Join(t.TempDir(), "busy")
+	if err := os.WriteFile(busy, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name     string
+		left     int64 // seconds
+		busy     bool
+		tested   int
+		fails    bool
+		contains string
+	}{
+		{"a sixth", 3600, false, 4, true, "race: 9 of 13 packages wait"},
+		{"more beside others, to the deadline", 10, true, 12, true, "race: stopped at the deadline: lab/slow"},
+		{"no time", -1, true, 0, false, "race: 13 of 13 packages wait"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			env := []string{fmt.Sprintf("LAB_CI_ENDS=%d", time.Now().Unix()+tc.left)}
+			if tc.busy {
+				env = append(env, "LAB_CI_BUSY="+busy)
+			}
+			tested, results, out, err := race(t, env...)
+			if (err != nil) != tc.fails || len(tested) != tc.tested || !strings.Contains(out, tc.contains) {
+				t.Errorf("%v, tested %q\n%s", err, tested, out)
+			}
+			if lines := strings.Count(results, "\trace lab/"); lines != tc.tested || strings.Contains(results, "race lab/bad\tfailed\t1\t") != tc.fails {
+				t.Errorf("results:\n%s", results)
 			}
 		})
 	}

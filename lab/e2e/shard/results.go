@@ -30,8 +30,11 @@ const (
 	Postponed = "postponed" // there was no time for it
 )
 
-// ResultsFile returns the default file of results. It is outside the checkout, which may change between runs.
+// ResultsFile returns the file of results: LAB_CI_RESULTS, or one outside the checkout, which may change between runs.
 func ResultsFile() (string, error) {
+	if file := os.Getenv("LAB_CI_RESULTS"); file != "" {
+		return file, nil
+	}
 	dir, err := os.UserCacheDir()
 	return filepath.Join(dir, "lab", "ci", "results"), err
 }

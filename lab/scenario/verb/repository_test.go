@@ -8,7 +8,7 @@ import (
 	"homelab/lab/scenario/scenariotest"
 )
 
-// A story creates no repository that exists. What it may do in its own, story many-repositories tells.
+// A story creates no repository that exists. What it may do in its own is in story many-repositories.
 func TestRepository(t *testing.T) {
 	var others *scenariotest.Repositories
 	r := playWith(t, "    - {title: it, repository: {name: shop, url: url}}\n", func(l *scenariotest.Lab) {
@@ -21,6 +21,14 @@ func TestRepository(t *testing.T) {
 		t.Errorf("repositories %q", others.URLs())
 	}
 	if text := textOf(r); r.Verdict != scenario.Broken || !strings.Contains(text, "did not create") {
+		t.Error(text)
+	}
+}
+
+// A name that is known when the story is played must be that of a repository that it has created.
+func TestRepositoryByVariable(t *testing.T) {
+	r := playWith(t, "    - {title: it, commit: {repository: '${lab}', message: m, remove: [a]}}\n", func(*scenariotest.Lab) {})
+	if text := textOf(r); r.Verdict != scenario.Broken || !strings.Contains(text, "no step has created repository") {
 		t.Error(text)
 	}
 }
