@@ -283,7 +283,7 @@ func unregistered(c Cluster) map[string]any {
 	return map[string]any{"name": c.Name, "nameNormalized": c.Name, "server": c.Server, "project": ""}
 }
 
-// ownAnnotations are those of registrations that are no parameters, by the minor since which.
+// ownAnnotations are those of registrations that are not parameters, by the minor since which.
 var ownAnnotations = map[string]argo.Minor{
 	argo.Prefix + "refresh": 3, argo.Prefix + "hydrate": 3, argo.Prefix + "tracking-id": 3, argo.Prefix + "installation-id": 3,
 	"kubectl.kubernetes.io/last-applied-configuration": 3, argo.Prefix + "refresh-timestamp": 6, argo.Prefix + "hydrate-timestamp": 6,

@@ -13,7 +13,7 @@ import (
 	"homelab/lab"
 )
 
-// slowEngine is a docker command whose engine goes on with what it was asked for when the command is killed: after a while it creates a container, which writes
+// slowEngine is a docker command whose engine continues what it was asked for when the command is killed: after a while it creates a container, which writes
 // until it is removed. Files in $STATE: label, created, written; creating in $CREATING seconds; $REFUSES makes rm fail.
 const slowEngine = `#!/bin/sh
 cd "$STATE"

@@ -176,6 +176,6 @@ func TestReportErr(t *testing.T) {
 	}
 	r.Checks[1].Status, r.Checks[3].Status = StatusOK, StatusWarn
 	if err := r.Err(); err != nil {
-		t.Errorf("warnings are no error: %v", err)
+		t.Errorf("warnings are not an error: %v", err)
 	}
 }

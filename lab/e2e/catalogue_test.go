@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -127,7 +128,9 @@ var helmRevision = regexp.MustCompile(`\.v\d+$`)
 
 // kubectl runs kubectl in dev's node, with manifests as its input.
 func (l *testLab) kubectl(manifests string, args ...string) (string, error) {
-	cmd := exec.CommandContext(l.t.Context(), "docker", append([]string{"exec", "-i", l.node("dev"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), 2*time.Minute) // also in clean-ups, when the test's context has ended
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "docker", append([]string{"exec", "-i", l.node("dev"), "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifests), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -141,7 +144,9 @@ func (l *testLab) appliedTo(t *testing.T, manifests string) {
 	t.Helper()
 	eventually(t, time.Minute, func() error { _, err := l.kubectl(manifests, "apply", "-f", "-"); return err })
 	t.Cleanup(func() {
-		_, _ = l.kubectl(manifests, "delete", "--ignore-not-found", "--wait=true", "--timeout=60s", "-f", "-")
+		if _, err := l.kubectl(manifests, "delete", "--ignore-not-found", "--wait=true", "--timeout=60s", "-f", "-"); err != nil {
+			t.Log(err) // such as a kind that has gone with its addon
+		}
 	})
 }
 

@@ -46,7 +46,7 @@ func (l *testLab) versions() (engine string, kubernetes map[string]string) {
 func olderUp(t *testing.T, l *testLab) {
 	out := l.must("up", "--fix")
 	if want := "Argo CD 3.2.11 is no longer supported upstream: 2026-08-04"; !strings.Contains(out.stderr, want) {
-		t.Errorf("not told that %s:\n%s", want, out.stderr)
+		t.Errorf("the output lacks %s:\n%s", want, out.stderr)
 	}
 	l.converged(2, 4)
 	if engine, kubernetes := l.versions(); lab.Minor(engine) != olderEngine || kubernetes["dev"] != olderKubernetes || kubernetes["hub"] != lab.KubernetesVersion {
@@ -78,10 +78,10 @@ func upgradeRehearsed(t *testing.T, l *testLab) {
 	before, _ := l.versions()
 	with := "{type: argocd, version: " + olderEngine + ", values: {configs: {cm: {application.resourceTrackingMethod: label}}}}"
 	l.edit("clusters/hub/cluster.yaml", "{type: argocd, version: "+olderEngine+"}", with)
-	told := l.run("rehearse", "upgrade", "--engine-version", "newest", "--check", "-o", "json")
+	report := l.run("rehearse", "upgrade", "--engine-version", "newest", "--check", "-o", "json")
 	var out ui.RehearseResult
-	if err := json.Unmarshal([]byte(told.stdout), &out); err != nil || told.code != int(lab.ExitUnmet) {
-		t.Fatalf("exit %d, %v\n%s", told.code, err, told.stderr)
+	if err := json.Unmarshal([]byte(report.stdout), &out); err != nil || report.code != int(lab.ExitUnmet) {
+		t.Fatalf("exit %d, %v\n%s", report.code, err, report.stderr)
 	}
 	l.edit("clusters/hub/cluster.yaml", with, "{type: argocd, version: "+olderEngine+"}")
 	t.Logf("%.0fs: %+v", out.Seconds, out.Upgrade)

@@ -36,7 +36,7 @@ func (p Pending) String() string {
 	return fmt.Sprintf("%s: %s", p.Application, p.Reason)
 }
 
-// Moves notices what moves during a wait. A repeated state, such as that of a release that is retried, is no progress.
+// Moves notices what moves during a wait. A repeated state, such as that of a release that is retried, is not progress.
 type Moves struct {
 	seen map[Pending]bool
 	left int // fewest so far

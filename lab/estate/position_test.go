@@ -9,7 +9,7 @@ import (
 	"homelab/lab"
 )
 
-// A value file that is missing, and a version, are told where an Application names them.
+// A value file that is missing, and a version, are reported where an Application names them.
 func TestFieldsOfPlainApplications(t *testing.T) {
 	dir, fsys := build(t, &txtar.Archive{Files: []txtar.File{{Name: "addons/sized/applicationset.yaml", Data: []byte(`apiVersion: argoproj.io/v1alpha1
 kind: Application

@@ -90,7 +90,7 @@ func ofModel() []Rule {
 		},
 		{
 			PlainSecret, Warning, "a Secret's value is in Git as it is",
-			"Everyone who can read the repository, and its history, has it. Base64 is no encryption.",
+			"Everyone who can read the repository, and its history, has it. Base64 is not encryption.",
 			"Use SealedSecrets, SOPS or External Secrets, and change the value: it is known.",
 		},
 		{

@@ -188,7 +188,7 @@ func ofFiles() []Rule {
 			"Pin a version that `lab version` lists.",
 		},
 		{
-			InvalidRoot, Error, "the root has something that is no root",
+			InvalidRoot, Error, "the root has something that is not a root",
 			"lab applies the root itself.",
 			"Move it into a folder that the root syncs.",
 		},

@@ -293,7 +293,7 @@ func (g *Gitea) log(ctx context.Context, s State, n int) (commits []Commit, err 
 	return commits[:min(max(n, 0), len(commits))], nil
 }
 
-// Remove deletes the container and the volume, including all commits. Missing ones are no error.
+// Remove deletes the container and the volume, including all commits. Missing ones are ignored.
 func (g *Gitea) Remove(ctx context.Context) error {
 	s, err := g.container(ctx)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestOfPack(t *testing.T) {
 	}
 }
 
-// Trees that git itself would refuse to check out are no way out.
+// Trees that git itself would refuse to check out cannot escape.
 func TestOfPackHostile(t *testing.T) {
 	isolated(t)
 	dir := t.TempDir()

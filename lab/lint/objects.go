@@ -192,7 +192,7 @@ func recreated(o desired.Object, say sayer) {
 	say(finding.HookRecreates, annotations, "", fmt.Sprintf("%s is a hook (%s): it is deleted and created again, with all that it holds", o.ID(), o.Hook))
 }
 
-// public are keys of Secrets whose values are no secrets.
+// public are keys of Secrets whose values are not secret.
 var public = []string{"ca.crt", "tls.crt"}
 
 // secret are the keys of the engine's own Secrets whose values are secrets.

@@ -64,7 +64,7 @@ func (r *Redactor) Secret(key, value string) {
 	}
 }
 
-// public are keys of Secrets whose values are no secrets, and so common that a report without them could not be read.
+// public are keys of Secrets whose values are not secret, and so common that a report without them could not be read.
 var public = []string{
 	"name", "server", "url", "type", "project", "namespace", "ca.crt", "tls.crt", "username", "user", "host", "hostname", "port", "email", "enableoci",
 	"insecure", "forcehttpbasicauth", "usage-bootstrap-authentication", "usage-bootstrap-signing", "auth-extra-groups", "description", "expiration", "database", "dbname",

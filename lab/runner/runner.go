@@ -308,7 +308,7 @@ func (r *Runner) disconnect(ctx context.Context) error {
 	}
 }
 
-// Remove deletes containers, volumes, network and image. Missing ones are no error. The worker is last: while it is there, the rest is looked for.
+// Remove deletes containers, volumes, network and image. Missing ones are ignored. The worker is last: while it is there, the rest is looked for.
 func (r *Runner) Remove(ctx context.Context) error {
 	if err := r.supervisor.Remove(ctx); err != nil {
 		return err

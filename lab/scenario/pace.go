@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pace notices progress during a wait: a state of what concerns it that was not seen before. A repeated state is no progress.
+// pace notices progress during a wait: a state of what concerns it that was not seen before. A repeated state is not progress.
 type pace struct {
 	seen  map[[sha256.Size]byte]bool
 	moved time.Time

@@ -158,7 +158,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// Bookkeeping of controllers and appliers is no difference; other metadata is.
+// Bookkeeping of controllers and appliers is not a difference; other metadata is.
 func TestEssence(t *testing.T) {
 	meta := func(annotations map[string]any, finalizers ...any) map[string]any {
 		return map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": "a", "annotations": annotations, "finalizers": finalizers}, "status": map[string]any{"n": len(annotations)}}

@@ -51,9 +51,9 @@ func TestStories(t *testing.T) {
 		t.Run(name, eachEngine(func(t *testing.T, on lab.EngineType) {
 			synctest.Test(t, func(t *testing.T) {
 				l := scenariotest.NewOn(t, root(), on)
-				told := load(t, root(), name)
-				r := scenario.Player{World: l.World}.Play(t.Context(), told)
-				if want := expected(told, on); r.Verdict != want {
+				s := load(t, root(), name)
+				r := scenario.Player{World: l.World}.Play(t.Context(), s)
+				if want := expected(s, on); r.Verdict != want {
 					t.Fatalf("want %s: %s", want, story(r))
 				}
 				unchanged(t, l)

@@ -287,7 +287,7 @@ func (s *Service) File(ctx context.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// Remove deletes container and volume. Missing ones are no error.
+// Remove deletes container and volume. Missing ones are ignored.
 func (s *Service) Remove(ctx context.Context) error {
 	st, _, err := s.inspect(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestHalfWayTerminal(t *testing.T) {
 		u.End()
 		golden(t, "interrupted.txt", v.screen())
 		if v.hidden {
-			t.Error("the cursor is not given back")
+			t.Error("the cursor is not restored")
 		}
 		writes := v.writes
 		u.End()

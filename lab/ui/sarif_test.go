@@ -16,7 +16,7 @@ import (
 	"homelab/lab/upstream"
 )
 
-// sarifModule has the schema of SARIF 2.1.0 in a constant of a package. It is no dependency: only the text is read.
+// sarifModule has the schema of SARIF 2.1.0 in a constant of a package. It is not a dependency: only the text is read.
 const sarifModule = "github.com/owenrumney/go-sarif/v3@v3.3.1"
 
 // sarifSchema returns the schema.

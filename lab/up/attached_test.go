@@ -249,7 +249,7 @@ func TestContested(t *testing.T) {
 	}
 }
 
-// Whether it would is unknown if the cluster cannot be asked, which is said, and attaching goes on.
+// Whether it would is unknown if the cluster cannot be asked, which is reported, and attaching continues.
 func TestContestsUnknown(t *testing.T) {
 	s := newStage(t)
 	s.attach()

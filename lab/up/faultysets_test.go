@@ -6,7 +6,7 @@ import (
 	"homelab/lab"
 )
 
-// The health of left-out ApplicationSets is no application's.
+// The health of left-out ApplicationSets belongs to no application.
 func TestWithoutLeftOut(t *testing.T) {
 	l := &Lab{Estate: &lab.Estate{
 		UnknownSets:  []string{"decided"},

@@ -135,7 +135,7 @@ func TestLosingNotInSnapshot(t *testing.T) {
 	}
 }
 
-// A removal of the forge that had begun goes on, though the forge cannot be asked any more.
+// A removal of the forge that had begun continues, though the forge cannot be asked any more.
 func TestLosingGoesOn(t *testing.T) {
 	for name, begun := range map[string]bool{"begun": true, "not begun": false} {
 		t.Run(name, func(t *testing.T) {

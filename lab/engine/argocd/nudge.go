@@ -212,7 +212,7 @@ func (n *nudger) unstick(ctx context.Context, v view, names []string) error {
 }
 
 // refreshValue returns a refresh value different from the present one. Argo CD 3.2 was seen to lose a request under load and keep the annotation until the next
-// periodic refresh: setting the same value again is no change, and sends no event.
+// periodic refresh: setting the same value again is not a change, and sends no event.
 func refreshValue(a application) string {
 	if a.Metadata.Annotations[refreshApplication] == "normal" {
 		return "hard"

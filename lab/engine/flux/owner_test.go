@@ -41,7 +41,7 @@ metadata:
   managedFields: [{manager: helm-controller}]
 `
 
-// An attached cluster keeps everything of its owner's engines when the hub's Flux is replaced, or lets go of it.
+// An attached cluster keeps everything of its owner's engines when the hub's Flux is replaced, or releases it.
 func TestBesideOwner(t *testing.T) {
 	spokes := map[string]*rest.Config{"edge": {}}
 	for name, leave := range map[string]func(context.Context, *Flux) error{

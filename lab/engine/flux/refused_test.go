@@ -410,7 +410,7 @@ func TestFleetWithdrawErrors(t *testing.T) {
 	}
 }
 
-// An object that another client deletes at the same time is no error.
+// An object that another client deletes at the same time is ignored.
 func TestGoneMeanwhile(t *testing.T) {
 	gone := apierrors.NewNotFound(kustomizations.GroupResource(), "x")
 	for name, tc := range map[string]struct {

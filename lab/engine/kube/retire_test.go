@@ -67,9 +67,9 @@ metadata: {name: made, namespace: shop, annotations: {last: copied, other: kept}
 var traces = kube.Traces{
 	Labels: []string{"gitops/name"}, Annotations: []string{"gitops/id"}, Shared: []string{"last"}, Managers: []string{"gitops-controller"},
 	Origin: func(o *unstructured.Unstructured) kube.Origin {
-		name, told := o.GetLabels()["gitops/name"]
+		name, labeled := o.GetLabels()["gitops/name"]
 		switch {
-		case !told:
+		case !labeled:
 			return kube.Untold
 		case name == "web":
 			return kube.Ours

@@ -169,7 +169,7 @@ func Read(data []byte) (Job, error) {
 }
 
 func wrong(problems lab.Problems) error {
-	return &lab.Error{Exit: lab.ExitInvalid, Code: "runner_file", Message: File + " of the base branch does not tell what to check", Problems: problems}
+	return &lab.Error{Exit: lab.ExitInvalid, Code: "runner_file", Message: File + " of the base branch does not say what to check", Problems: problems}
 }
 
 func clip(text string) string {

@@ -125,7 +125,7 @@ func (g *Gitea) File(ctx context.Context, commit, name string, most int64) ([]by
 	case err != nil:
 		return nil, err
 	case file.Type != "file": // a link is not followed
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	case file.Size > most:
 		return make([]byte, most+1), nil // too large, as the reader of it says
 	}

@@ -200,10 +200,10 @@ func TestJob(t *testing.T) {
 	if err := s.Round(t.Context()); err != nil || len(h.orders) != 1 {
 		t.Errorf("%d orders, %v", len(h.orders), err)
 	}
-	if last := f.last()["lab/runner"]; last != "error: .lab/runner.yaml of the base branch does not tell what to check" {
+	if last := f.last()["lab/runner"]; last != "error: .lab/runner.yaml of the base branch does not say what to check" {
 		t.Error(last)
 	}
-	if text := f.comments[7]; !strings.Contains(text, "```\n.lab/runner.yaml of the base branch does not tell what to check\n.lab/runner.yaml:1:11: checks[0] cannot have \"run\"") {
+	if text := f.comments[7]; !strings.Contains(text, "```\n.lab/runner.yaml of the base branch does not say what to check\n.lab/runner.yaml:1:11: checks[0] cannot have \"run\"") {
 		t.Error(text)
 	}
 }

@@ -176,7 +176,7 @@ func replay(t *testing.T, files map[string][]byte, sabotage func(fstest.MapFS)) 
 	return r
 }
 
-func told(r *scenario.Result) string {
+func report(r *scenario.Result) string {
 	lines := []string{string(r.Verdict), r.Reason}
 	for _, s := range r.Steps {
 		line := string(s.Verdict) + " " + s.Title + ": " + s.Did + s.Error
@@ -204,7 +204,7 @@ func TestTenActions(t *testing.T) {
 		}
 	}
 	if r := replay(t, files, nil); r.Verdict != scenario.Passed || len(r.Left) > 0 {
-		t.Errorf("as it was: %s", told(r))
+		t.Errorf("as it was: %s", report(r))
 	}
 	for name, c := range map[string]struct{ file, old, new, unmet string }{
 		"drift is not reverted": {"addons/podinfo/applicationset.yaml", "selfHeal: true", "selfHeal: false", "deployment podinfo in prod"},
@@ -219,12 +219,12 @@ func TestTenActions(t *testing.T) {
 		})
 		step, failed := r.FailedStep()
 		if r.Verdict != scenario.Failed || !failed || step.Unmet == nil || !strings.Contains(step.Unmet.Expected, c.unmet) {
-			t.Errorf("%s: %s", name, told(r))
+			t.Errorf("%s: %s", name, report(r))
 		}
 	}
 }
 
-// What an engine does by itself is no action, and nothing done is no scenario.
+// What an engine does by itself is not an action, and without actions there is no scenario.
 func TestNothingDone(t *testing.T) {
 	files := recorded(t, func(p person) {
 		p.Engine.Restart()
@@ -266,6 +266,6 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	if r := replay(t, files, nil); r.Verdict != scenario.Passed {
-		t.Errorf("%s", told(r))
+		t.Errorf("%s", report(r))
 	}
 }

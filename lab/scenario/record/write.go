@@ -179,7 +179,7 @@ type commented struct {
 	comments []string
 }
 
-// node returns a value as YAML. Texts with ${ are no variables.
+// node returns a value as YAML. Texts with ${ are not variables.
 func node(v any) (*yaml.Node, error) {
 	n := &yaml.Node{}
 	switch v := v.(type) {

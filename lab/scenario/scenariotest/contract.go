@@ -88,7 +88,7 @@ func ForgeContract(t *testing.T, forge scenario.Forge, branches scenario.Branche
 	if len(trees()) != 2 {
 		t.Errorf("branches: %v", trees())
 	}
-	for range 2 { // removing a missing branch is no error
+	for range 2 { // a missing branch is ignored
 		if err := branches.RemoveBranch(t.Context(), "feature/y"); err != nil {
 			t.Fatal(err)
 		}

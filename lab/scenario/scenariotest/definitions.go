@@ -13,7 +13,7 @@ func definitionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 }
 
-// failure is the reason why an engine could not apply an application. Its reconciliation goes on, and retries.
+// failure is the reason why an engine could not apply an application. Its reconciliation continues, with retries.
 type failure struct{ message string }
 
 func (f failure) Error() string { return f.message }

@@ -61,7 +61,7 @@ func (e *Engine) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// readEstate reads an estate. Where lab would refuse it, the engine goes on with the clusters and addons of the last one that lab took.
+// readEstate reads an estate. Where lab would refuse it, the engine keeps the clusters and addons of the last one that lab took.
 func readEstate(files fs.FS, labName string, on lab.EngineType, last *lab.Estate) (*reading, error) {
 	est, err := estate.Load(files, "", labName, estate.WithEngine(on))
 	var invalid *lab.Error
