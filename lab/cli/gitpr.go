@@ -15,6 +15,7 @@ import (
 	"homelab/lab/docker"
 	"homelab/lab/forge"
 	"homelab/lab/forge/pulls"
+	"homelab/lab/regular"
 	"homelab/lab/state"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
@@ -51,20 +52,7 @@ func (p *program) requestCommand() *cli.Command {
 		Description: "Titles, bodies and comments are shown without control characters. An open pull request and its branch exist only in the forge: lab down asks before it " +
 			"removes them.",
 		Subcommands: []*cli.Command{
-			{
-				Name:  "open",
-				Usage: "push the working tree's changes to a branch of the forge, and open a pull request",
-				Description: "The branch that engines follow and the branches of your clone stay as they are, and so does the working tree: the next lab up would push it to main.\n" +
-					"Again with the same branch, the changes since are added to the pull request. With --head, a branch that the forge has is taken as it is.\n\n" +
-					examples(`lab git pr open --title "three replicas"`, `lab git pr open --title "three replicas" --branch replicas`, `lab git pr open --title "from a clone" --head replicas`),
-				Flags: flags(
-					&cli.StringFlag{Name: "title", Usage: "`TITLE`; with a new branch also the commit's message"}, bodyFlag, bodyFileFlag,
-					&cli.StringFlag{Name: "branch", Usage: "`BRANCH` of the forge to push to; default: pr/ and the title"},
-					&cli.StringFlag{Name: "head", Usage: "existing `BRANCH` of the forge; nothing is pushed"},
-					&cli.StringFlag{Name: "base", Usage: "`BRANCH` to merge into; default: the one that engines follow"}, botFlag,
-				),
-				Action: p.labAction(p.existing, checkProposal, func(c *cli.Context, ws *workspace.Workspace) error { return p.openRequest(c, ws) }),
-			},
+			p.openRequestCommand(flags),
 			{
 				Name:        "ls",
 				Usage:       "list pull requests, newest first",
@@ -180,6 +168,22 @@ type asked struct {
 	lab        *instance
 	repository string
 	number     int64
+}
+
+// bodyOf returns the text of --body or --body-file.
+func bodyOf(c *cli.Context) (string, error) {
+	file := c.String("body-file")
+	if file == "" {
+		return c.String("body"), nil
+	}
+	if c.String("body") != "" {
+		return "", argv.UsageError(c, errors.New("--body and --body-file exclude one another"), true)
+	}
+	text, err := regular.Read(file, pulls.TextLimit+1)
+	if err != nil {
+		return "", &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: err.Error(), Cure: "--body-file takes a file of text", Err: err}
+	}
+	return string(text), nil
 }
 
 // requestNumber reads 3 or #3.

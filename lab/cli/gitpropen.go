@@ -11,29 +11,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"homelab/lab"
 	"homelab/lab/argv"
 	"homelab/lab/forge"
 	"homelab/lab/forge/pulls"
-	"homelab/lab/regular"
 	"homelab/lab/workspace"
 )
-
-// bodyOf returns the text of --body or --body-file.
-func bodyOf(c *cli.Context) (string, error) {
-	file := c.String("body-file")
-	if file == "" {
-		return c.String("body"), nil
-	}
-	if c.String("body") != "" {
-		return "", argv.UsageError(c, errors.New("--body and --body-file exclude one another"), true)
-	}
-	text, err := regular.Read(file, pulls.TextLimit+1)
-	if err != nil {
-		return "", &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: err.Error(), Cure: "--body-file takes a file of text", Err: err}
-	}
-	return string(text), nil
-}
 
 // checkProposal checks what is known without a lab.
 func checkProposal(c *cli.Context) error {
@@ -113,4 +95,22 @@ func (p *program) openRequest(c *cli.Context, ws *workspace.Workspace) error {
 		did = "open already:"
 	}
 	return p.requestChanged(a, request, changed, did)
+}
+
+// openRequestCommand is lab git pr open; flags adds to those of all commands of pull requests.
+func (p *program) openRequestCommand(flags func(...cli.Flag) []cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name:  "open",
+		Usage: "push the working tree's changes to a branch of the forge, and open a pull request",
+		Description: "The branch that engines follow and the branches of your clone stay as they are, and so does the working tree: the next lab up would push it to main.\n" +
+			"Again with the same branch, the changes since are added to the pull request. With --head, a branch that the forge has is taken as it is.\n\n" +
+			examples(`lab git pr open --title "three replicas"`, `lab git pr open --title "three replicas" --branch replicas`, `lab git pr open --title "from a clone" --head replicas`),
+		Flags: flags(
+			&cli.StringFlag{Name: "title", Usage: "`TITLE`; with a new branch also the commit's message"}, bodyFlag, bodyFileFlag,
+			&cli.StringFlag{Name: "branch", Usage: "`BRANCH` of the forge to push to; default: pr/ and the title"},
+			&cli.StringFlag{Name: "head", Usage: "existing `BRANCH` of the forge; nothing is pushed"},
+			&cli.StringFlag{Name: "base", Usage: "`BRANCH` to merge into; default: the one that engines follow"}, botFlag,
+		),
+		Action: p.labAction(p.existing, checkProposal, func(c *cli.Context, ws *workspace.Workspace) error { return p.openRequest(c, ws) }),
+	}
 }
