@@ -18,7 +18,7 @@ const (
 	GoMod  = "module " + Module + "\n\ngo 1.26\n"
 )
 
-//go:embed authority/authority.go entrance/host.go entrance/objects.go entrance/table.go program/main.go proxy/config.go proxy/server.go
+//go:embed authority/authority.go entrance/host.go entrance/objects.go entrance/routes.go entrance/table.go program/main.go proxy/config.go proxy/page.go proxy/server.go
 //go:embed via/netlink_linux.go via/netlink_other.go via/via.go watch/watch.go
 var source embed.FS
 
