@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/engine/helm"
 	"homelab/lab/needs"
 	"homelab/lab/registry"
 	"homelab/lab/scenario"
@@ -48,7 +49,7 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 		if err != nil {
 			return scenario.World{}, err
 		}
-		next.Switch, next.Renew = w.Switch, w.Renew
+		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
 		if to != runs {
 			return next, nil
 		}
@@ -57,10 +58,42 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	}
 	w.Renew = func(ctx context.Context, cluster string) (scenario.World, error) {
 		next, err := p.renew(ctx, ws, o, cluster)
-		next.Switch, next.Renew = w.Switch, w.Renew
+		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
 		return next, err
 	}
+	w.Upgrade = func(ctx context.Context, values map[string]any) (scenario.World, map[string][]string, error) {
+		next, changed, err := p.upgradeEngine(ctx, ws, o, values)
+		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
+		return next, changed, err
+	}
 	return w, nil
+}
+
+// upgradeEngine brings up the engine with values over those of the estate, and returns what that changed.
+func (p *program) upgradeEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, values map[string]any) (scenario.World, map[string][]string, error) {
+	s, err := openSupply(ctx, o.origin)
+	if err != nil {
+		return scenario.World{}, nil, err
+	}
+	quiet := &program{env: p.env, ui: p.ui.Aside()}
+	run := upOptions{origin: o.origin, run: up.Options{Timeout: o.timeout, Survey: values != nil}}
+	with, err := partsWith(ctx, ws, s)
+	if err == nil && values != nil && ws.Values == nil {
+		err = quiet.upToDate(ctx, ws, with, run)
+	}
+	if err != nil {
+		return scenario.World{}, nil, err
+	}
+	ws.Values = values
+	if with, err = partsWith(ctx, ws, s); err != nil {
+		return scenario.World{}, nil, err
+	}
+	l, out, err := quiet.bringUp(ctx, ws, with, run)
+	if err != nil {
+		return scenario.World{}, nil, err
+	}
+	w, err := p.world(ctx, ws, o, l)
+	return w, out.Upgrade.Kinds(), err
 }
 
 // throughDoor has requests from outside know the lab's door, if it has one.
@@ -156,6 +189,11 @@ func partsWith(ctx context.Context, ws *workspace.Workspace, s *supply.Supply) (
 		return parts{}, err
 	}
 	needs.Mark(est, gone)
+	for i := range est.Clusters {
+		if c := &est.Clusters[i]; c.Role == lab.RoleHub && ws.Values != nil {
+			c.Engine.Values = helm.Merge(c.Engine.Values, ws.Values)
+		}
+	}
 	with := parts{estate: est, supply: s}
 	return with, with.choose(ctx)
 }

@@ -88,6 +88,17 @@ func (c *Call) Renew(ctx context.Context, cluster string) error {
 	return c.begun(p.renew(ctx, cluster))
 }
 
+// Upgrade has other Helm values for the engine until the end of the story, and returns what that changed.
+func (c *Call) Upgrade(ctx context.Context, values map[string]any) (map[string][]string, error) {
+	p := c.playing
+	p.undos = append(p.undos, undo{title: "the engine has the estate's values again", within: switchTimeout, do: func(ctx context.Context) error {
+		_, err := p.upgrade(ctx, nil)
+		return err
+	}})
+	changed, err := p.upgrade(ctx, values)
+	return changed, c.begun(err)
+}
+
 // Set sets a variable.
 func (c *Call) Set(name string, value any) error {
 	if why := checkVariable(value); why != "" {

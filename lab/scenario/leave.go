@@ -168,6 +168,13 @@ func (p *playing) missing() string {
 			return fmt.Sprintf("the lab has no cluster %s", name)
 		}
 	}
+	for _, step := range p.scenario.all() {
+		if a, ok := step.Action.(interface{ Lacks(World) string }); ok {
+			if why := a.Lacks(p.world); why != "" {
+				return why
+			}
+		}
+	}
 	hub := p.world.Estate.Hub()
 	for _, part := range need.Parts {
 		if !part.of(hub) {

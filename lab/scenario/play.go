@@ -237,6 +237,15 @@ func (p *playing) renew(ctx context.Context, cluster string) error {
 	return err
 }
 
+// upgrade brings up the engine with other values and follows it.
+func (p *playing) upgrade(ctx context.Context, values map[string]any) (map[string][]string, error) {
+	w, changed, err := p.world.Upgrade(ctx, values)
+	if err == nil {
+		p.moveTo(w)
+	}
+	return changed, err
+}
+
 func (p *playing) moveTo(w World) {
 	p.world = w
 	p.locate()

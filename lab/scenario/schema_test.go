@@ -180,6 +180,11 @@ func describe(b *strings.Builder, prefix string, s map[string]any) {
 		if words, ok := p["enum"].([]string); ok {
 			notes = append(notes, "one of "+strings.Join(words, ", "))
 		}
+		if items, ok := p["items"].(map[string]any); ok {
+			if words, ok := items["enum"].([]string); ok {
+				notes = append(notes, "of "+strings.Join(words, ", "))
+			}
+		}
 		if doc != "" {
 			notes = append(notes, doc)
 		}

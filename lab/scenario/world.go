@@ -36,6 +36,9 @@ type World struct {
 	// Renew removes a cluster and creates it again, as `lab up --recreate` does, and returns the resulting World; with cluster "", it only completes what was begun. It
 	// is idempotent, and may be nil.
 	Renew func(ctx context.Context, cluster string) (World, error)
+	// Upgrade brings up the engine with Helm values over those of the estate, none to return to them, and returns the resulting World and the names of what changed, by
+	// kind of change. It is idempotent, and may be nil.
+	Upgrade func(ctx context.Context, values map[string]any) (World, map[string][]string, error)
 }
 
 // engineOf returns the cluster where the engine of a cluster runs.

@@ -38,6 +38,7 @@ type Workspace struct {
 
 	Engine  lab.EngineType // requested, now or on creation; default: the estate's
 	Version estate.Asked   // of the engine, requested now or by an earlier run
+	Values  map[string]any // for the engine over those of the estate, of a story that is played
 
 	asked  Options
 	here   string // default lab of commands here

@@ -288,7 +288,17 @@ func Compare(before, after Survey) Report {
 	return r
 }
 
+// Kinds returns the lists that are not empty, by name.
+func (r Report) Kinds() map[string][]string {
+	kinds := map[string][]string{
+		"outOfSync": r.OutOfSync, "gone": r.Gone, "new": r.New, "replaced": r.Replaced, "deleted": r.Deleted, "orphaned": r.Orphaned, "retracked": r.Retracked,
+		"restarted": r.Restarted, "unknown": r.Unknown,
+	}
+	maps.DeleteFunc(kinds, func(_ string, list []string) bool { return len(list) == 0 })
+	return kinds
+}
+
 // Changes reports whether anything changed, or may have.
 func (r Report) Changes() bool {
-	return len(slices.Concat(r.OutOfSync, r.Gone, r.New, r.Replaced, r.Deleted, r.Orphaned, r.Retracked, r.Restarted, r.Unknown)) > 0
+	return len(r.Kinds()) > 0
 }

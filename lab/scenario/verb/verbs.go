@@ -25,6 +25,7 @@ func All() []scenario.Verb {
 		{Name: "age-key", Doc: "makes a key pair of age, as Flux decrypts with", New: func() scenario.Action { return &ageKey{} }},
 		{Name: "push-image", Doc: "pushes an image to the lab's registry, until the story ends", New: func() scenario.Action { return &pushImage{} }},
 		{Name: "switch", Doc: "replaces the lab's engine until the story ends", New: func() scenario.Action { return &switching{} }},
+		{Name: "upgrade", Doc: "brings up the engine with other Helm values until the story ends, and reports what that changed", New: func() scenario.Action { return &upgrade{} }},
 		{Name: "renew", Doc: "removes a cluster and creates it again, as lab up --recreate does; play it before what changes Git", New: func() scenario.Action { return &renew{} }},
 		{Name: "wait", Doc: "waits for a fixed time", New: func() scenario.Action { return &wait{} }},
 	}
