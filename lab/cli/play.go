@@ -44,8 +44,8 @@ func (p *program) play(ctx context.Context, ws *workspace.Workspace, est *lab.Es
 		return err
 	}
 	if o.jobs > 1 {
-		if err := scenario.Beside(list, o.player.World); err != nil {
-			return err
+		for _, line := range scenario.Alone(list, o.player.World) {
+			p.ui.Println("played alone, " + line)
 		}
 	}
 	var one sync.Mutex // brings images

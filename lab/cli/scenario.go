@@ -161,7 +161,7 @@ func (p *program) scenarioRunCommand() *cli.Command {
 			nameFlag, estateFlag, outputFlag, imagesFlag, mirrorFlag,
 			&cli.BoolFlag{Name: "all", Usage: "play every scenario of the estate"},
 			&cli.BoolFlag{Name: "pause", Usage: "wait for enter before each step, as on stage"},
-			&cli.IntFlag{Name: "jobs", Usage: "play up to `N` scenarios side by side: those that have no common subjects, and change neither Git nor a whole cluster", Value: 1},
+			&cli.IntFlag{Name: "jobs", Usage: "play up to `N` scenarios side by side, if they have no common subjects; those that change Git or a whole cluster are played alone", Value: 1},
 			&cli.IntFlag{Name: "step", Usage: "play only step `N`"},
 			&cli.IntFlag{Name: "from", Usage: "play from step `N` on"},
 			&cli.BoolFlag{Name: "fresh", Usage: "play on a temporary lab with just the clusters that the scenarios require"},

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
-
-	"homelab/lab"
 )
 
 // Loner is an action that concerns more than its subjects: all that follows Git, or a whole cluster. A story with one is not played beside others.
@@ -22,27 +21,28 @@ type Scoped interface {
 	Scope(files fs.FS) ([]Subject, error)
 }
 
-// Beside returns an error that names the stories that cannot be played beside others, and why.
-func Beside(list []*Scenario, w World) error {
-	var why []string
+// Alone returns the stories that cannot be played beside others, by the first reason: "commits to Git: drift, rollback".
+func Alone(list []*Scenario, w World) []string {
+	names := map[string][]string{}
 	for _, s := range list {
 		if _, alone := s.scope(w); len(alone) > 0 {
-			why = append(why, s.Name+": "+strings.Join(alone, ", "))
+			names[alone[0]] = append(names[alone[0]], s.Name)
 		}
 	}
-	if len(why) == 0 {
-		return nil
+	var lines []string
+	for _, why := range slices.Sorted(maps.Keys(names)) {
+		lines = append(lines, why+": "+strings.Join(names[why], ", "))
 	}
-	return &lab.Error{
-		Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("%d of %d stories cannot be played beside others, nothing was touched", len(why), len(list)), Details: why,
-		Cure: "play them without --jobs",
-	}
+	return lines
 }
 
-// Apart reports whether two stories that can be played beside others have no common subjects.
+// Apart reports whether two stories can be played side by side: neither has to be alone, and they have no common subjects.
 func Apart(a, b *Scenario, w World) bool {
-	of, _ := a.scope(w)
-	others, _ := b.scope(w)
+	of, alone := a.scope(w)
+	others, too := b.scope(w)
+	if len(alone)+len(too) > 0 {
+		return false
+	}
 	for _, s := range of {
 		for _, o := range others {
 			if w.common(s, o) || w.common(o, s) {
@@ -66,7 +66,7 @@ func (s *Scenario) scope(w World) (subjects []Subject, alone []string) {
 		}
 		var about []Subject
 		if l, ok := action.(Loner); ok {
-			alone = append(alone, fmt.Sprintf("step %d %s", step.Number, l.Alone()))
+			alone = append(alone, l.Alone())
 		}
 		if a, ok := action.(Watcher); ok {
 			about = a.Subjects()
@@ -78,7 +78,7 @@ func (s *Scenario) scope(w World) (subjects []Subject, alone []string) {
 		}
 		for _, one := range about {
 			if unnamed(one) {
-				alone = append(alone, fmt.Sprintf("step %d is about what is known only when it is played", step.Number))
+				alone = append(alone, "is about what is known only when it is played")
 				break
 			}
 		}

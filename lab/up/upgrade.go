@@ -42,7 +42,7 @@ func (u Upgrade) Lines() []string {
 		{"objects replaced", u.Replaced},
 		{"objects deleted", u.Deleted},
 		{"objects that no application tracks any more", u.Orphaned},
-		{"objects tracked in another way", u.Retracked},
+		{"objects tracked in another way", u.retracked()},
 		{"pods outside of the engine", u.Restarted},
 		{"unknown, cluster", u.Unknown},
 	} {
@@ -51,6 +51,15 @@ func (u Upgrade) Lines() []string {
 		}
 	}
 	return lines
+}
+
+// retracked returns the first of the objects tracked in another way: usually all are.
+func (u Upgrade) retracked() []string {
+	const named = 5
+	if len(u.Retracked) <= named+1 {
+		return u.Retracked
+	}
+	return append(slices.Clone(u.Retracked[:named]), fmt.Sprintf("%d more; -o json names all", len(u.Retracked)-named))
 }
 
 // upgrades returns the versions that steps replace, of the hub's engine or else of a spoke's.

@@ -1,6 +1,7 @@
 package up_test
 
 import (
+	"fmt"
 	"context"
 	"errors"
 	"slices"
@@ -88,6 +89,21 @@ func TestEngineUpgraded(t *testing.T) {
 		return strings.HasPrefix(l, "upgrade: 3.6.1 to 3.2.11: all 0 tracked objects and 0 pods are as they were")
 	}) {
 		t.Errorf("printed %q", lines)
+	}
+}
+
+// Of objects that are tracked in another way, the report names the first.
+func TestUpgradeLines(t *testing.T) {
+	for n, last := range map[int]string{6: "dev: 6", 7: "2 more; -o json names all"} {
+		u := up.Upgrade{From: "3.6.1", To: "3.6.1"}
+		for i := range n {
+			u.Retracked = append(u.Retracked, fmt.Sprintf("dev: %d", i+1))
+			u.Orphaned = append(u.Orphaned, fmt.Sprintf("dev: %d", i+1))
+		}
+		lines := u.Lines()
+		if want := n + 6 + 1; len(lines) != want || lines[want-1] != "objects tracked in another way: "+last {
+			t.Errorf("%d of %d: %q", len(lines), want, lines)
+		}
 	}
 }
 

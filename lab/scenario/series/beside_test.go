@@ -1,16 +1,13 @@
 package series_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"homelab/lab"
 	"homelab/lab/scenario"
 	"homelab/lab/scenario/scenariotest"
 	"homelab/lab/scenario/series"
@@ -50,8 +47,8 @@ func TestPlayBesideInterrupted(t *testing.T) {
 	}
 }
 
-// What changes Git or a whole cluster is refused by name.
-func TestBesideRefused(t *testing.T) {
+// What changes Git or a whole cluster is played alone.
+func TestAlone(t *testing.T) {
 	root := os.DirFS(filepath.Join("..", "..", ".."))
 	files := map[string]string{}
 	for name, spec := range stories {
@@ -59,21 +56,18 @@ func TestBesideRefused(t *testing.T) {
 	}
 	fsys := scenariotest.Files(t, root, files)
 	synctest.Test(t, func(t *testing.T) {
-		list, err := scenario.LoadAll(fsys, []string{"left", "stuck", "labels"}, verb.All())
+		list, err := scenario.LoadAll(fsys, []string{"left", "right", "stuck", "labels"}, verb.All())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := scenariotest.New(t, fsys).World
-		if err := scenario.Beside(list[:1], w); err != nil {
-			t.Error(err)
-		}
-		var e *lab.Error
-		if err := scenario.Beside(list, w); !errors.As(err, &e) || e.Exit != lab.ExitInvalid {
-			t.Fatalf("%v", err)
-		}
-		want := "stuck: step 1 commits to Git\nlabels: step 1 changes what an engine knows of a cluster, step 2 commits to Git"
-		if got := strings.Join(e.Details, "\n"); got != want || !strings.HasPrefix(e.Message, "2 of 3 stories") {
-			t.Errorf("%s\n%s\nwant:\n%s", e.Message, got, want)
+		equal(t, "alone", scenario.Alone(list, w), []string{"changes what an engine knows of a cluster: labels", "commits to Git: stuck"})
+		for i, one := range list {
+			for j, other := range list {
+				if got, want := scenario.Apart(one, other, w), i+j == 1; got != want {
+					t.Errorf("%s and %s apart: %t", one.Name, other.Name, got)
+				}
+			}
 		}
 	})
 }
