@@ -45,16 +45,13 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	}
 	asked := ws.Record.Asked // empty if the estate names the engine
 	w.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) {
-		next, err := p.switchEngine(ctx, ws, o, to)
-		if err != nil {
-			return scenario.World{}, err
+		as := to
+		if to == runs {
+			as = asked
 		}
+		next, err := p.switchEngine(ctx, ws, o, to, as)
 		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
-		if to != runs {
-			return next, nil
-		}
-		ws.Engine, ws.Record.Asked = asked, asked
-		return next, ws.Dir.Save(ws.Record)
+		return next, err
 	}
 	w.Renew = func(ctx context.Context, cluster string) (scenario.World, error) {
 		next, err := p.renew(ctx, ws, o, cluster)
@@ -143,8 +140,8 @@ func (p *program) renew(ctx context.Context, ws *workspace.Workspace, o playOpti
 	return p.world(ctx, ws, o, l)
 }
 
-// switchEngine replaces the lab's engine as `lab up --switch-engine` does.
-func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, to lab.EngineType) (scenario.World, error) {
+// switchEngine replaces the lab's engine as `lab up --switch-engine` does, with as for --engine.
+func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, to, as lab.EngineType) (scenario.World, error) {
 	s, err := openSupply(ctx, o.origin)
 	if err != nil {
 		return scenario.World{}, err
@@ -160,7 +157,7 @@ func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o p
 			return scenario.World{}, err
 		}
 	}
-	ws.Engine = to
+	ws.Engine = as
 	with, err := partsWith(ctx, ws, s)
 	if err != nil {
 		return scenario.World{}, err

@@ -355,6 +355,9 @@ func (p *playing) ended(r StepResult, began time.Time, err error) {
 		r.Verdict = p.verdict(err)
 		if !errors.As(err, &r.Unmet) {
 			r.Error = err.Error()
+			if e := new(lab.Error); errors.As(err, &e) && len(e.Problems) > 0 {
+				r.Error += ": " + e.Problems[0].String()
+			}
 		}
 	}
 	p.result.Steps = append(p.result.Steps, r)
