@@ -12,8 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"homelab/lab"
 )
 
 // notice writes a story that applies a ConfigMap to a cluster, for a while.
