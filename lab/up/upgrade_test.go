@@ -1,9 +1,9 @@
 package up_test
 
 import (
-	"fmt"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
