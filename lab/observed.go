@@ -68,8 +68,8 @@ func (s ClusterState) EndingCure() string {
 // Unclear reports whether the cluster exists but its contents are unknown, since its API does not answer.
 func (s ClusterState) Unclear() bool { return s.Exists && !s.Answers }
 
-// Standing returns the cluster's state: absent, stopped, paused, unreachable, not ready or ready.
-func (s ClusterState) Standing() string {
+// Phase returns the cluster's state: absent, stopped, paused, unreachable, not ready or ready.
+func (s ClusterState) Phase() string {
 	switch {
 	case !s.Exists:
 		return "absent"

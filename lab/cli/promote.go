@@ -109,7 +109,7 @@ func healthAtSource(ctx context.Context, ws *workspace.Workspace, est *lab.Estat
 	if err != nil {
 		return ""
 	}
-	return plan.Standing(est, apps)
+	return plan.Evidence(est, apps)
 }
 
 // pushPromotion writes a promotion to the estate and pushes that to the forge.

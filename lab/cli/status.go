@@ -68,7 +68,7 @@ func statusResult(l *up.Lab, ws *workspace.Workspace, st up.Status) ui.Status {
 		OnlyInForge: onlyInForge(st.Losing),
 	}
 	for _, part := range st.Parts {
-		res.Parts = append(res.Parts, ui.StatusPart{Name: part.Name, State: part.State.Standing()})
+		res.Parts = append(res.Parts, ui.StatusPart{Name: part.Name, State: part.State.Phase()})
 	}
 	for _, c := range credentials(l) {
 		res.Endpoints = append(res.Endpoints, ui.Endpoint{Name: c.Service, URL: c.URL, User: c.User, PasswordBy: ws.Command("lab creds " + lab.Quote(c.Service))})

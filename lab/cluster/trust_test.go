@@ -157,7 +157,7 @@ func TestExistingUntrusted(t *testing.T) {
 			t.Errorf("%q: %v, %v", written, things, err)
 		}
 		states, err := e.Observe(t.Context())
-		if err != nil || len(states) != 1 || states[0].Standing() != Untrusted || states[0].Answers {
+		if err != nil || len(states) != 1 || states[0].Phase() != Untrusted || states[0].Answers {
 			t.Errorf("%q: %+v, %v", written, states, err)
 		}
 		var le *lab.Error

@@ -75,8 +75,8 @@ type Repository struct {
 	All      bool   // of type oci: credentials for every repository in the registry at URL, "registry:5000", which speaks HTTP
 }
 
-// Standing is a snapshot of the engine's applications.
-type Standing struct {
+// Snapshot is a snapshot of the engine's applications.
+type Snapshot struct {
 	Applications []lab.Application
 	Root         bool   // a root of the lab exists
 	Revision     string // the estate's commit that the first root was last compared with, or ""

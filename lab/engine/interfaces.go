@@ -23,7 +23,7 @@ type Retirer interface {
 // Registrar manages the engine's clusters.
 type Registrar interface {
 	Register(ctx context.Context, reg lab.Registration, spoke *rest.Config) ([]string, error)
-	Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
+	CheckCredentials(ctx context.Context, cluster string, spoke *rest.Config) (string, error)
 	// Unregister unregisters a cluster, and removes from it what the engine installed.
 	Unregister(ctx context.Context, d Departure, p lab.Progress) ([]string, error)
 	// Withdraw removes everything that the engine installed in these clusters, including its own access, and describes what stays. The engine no longer syncs
@@ -42,7 +42,7 @@ type Departure struct {
 type Receiver interface {
 	ApplyRepositories(ctx context.Context, repos []Repository) ([]string, error)
 	ApplyRoot(ctx context.Context, root Root) (bool, error)
-	Strayed(ctx context.Context, root Root, repos []Repository) ([]string, error)
+	Drift(ctx context.Context, root Root, repos []Repository) ([]string, error)
 }
 
 // Guard is implemented by engines that could sync what replaces them. Guard takes effect before that is pushed; ApplyRoot includes it, and lifts what is outdated.
@@ -52,7 +52,7 @@ type Guard interface {
 
 // Reporter reports the engine's results.
 type Reporter interface {
-	Standing(ctx context.Context) (Standing, error)
+	Snapshot(ctx context.Context) (Snapshot, error)
 	WaitConverged(ctx context.Context, want Want, p lab.Progress) ([]lab.Application, error)
 }
 

@@ -78,7 +78,7 @@ func within(url string, a forge.Account) string {
 func secluded(t *testing.T, g *forge.Gitea, admin string) {
 	t.Helper()
 	s, err := g.Observe(t.Context())
-	if err != nil || !s.Admits {
+	if err != nil || !s.Guarded {
 		t.Fatalf("observed %+v, %v", s, err)
 	}
 	reader := g.Account(false)
@@ -328,7 +328,7 @@ func TestFormerForge(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if s, err := g.Observe(t.Context()); err != nil || s.Inputs == g.Inputs(what) || s.Admits || !s.Answers {
+	if s, err := g.Observe(t.Context()); err != nil || s.Inputs == g.Inputs(what) || s.Guarded || !s.Answers {
 		t.Errorf("a former forge is observed as %+v, %v", s, err)
 	}
 	if err := g.Start(t.Context(), what, 0, nil); err != nil {

@@ -231,7 +231,7 @@ func TestLostPassword(t *testing.T) {
 	if err := g.Start(t.Context(), i, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := g.Observe(t.Context()); err != nil || s.Revision != pushed.Commit || !s.Admits {
+	if s, err := g.Observe(t.Context()); err != nil || s.Revision != pushed.Commit || !s.Guarded {
 		t.Errorf("observed %+v, %v; want the commit %s", s, err, pushed.Commit)
 	}
 }

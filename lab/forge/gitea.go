@@ -42,7 +42,7 @@ type State struct {
 	Running  bool   // neither paused nor restarting
 	Answers  bool   // the API answers
 	Prepared bool   // admin and repository exist
-	Admits   bool   // the repository is private, and the engines' accounts have access
+	Guarded  bool   // the repository is private, and the engines' accounts have access
 	Empty    bool   // it answers, and has no commit of the estate
 	Inputs   string // digest of its inputs, see Inputs
 	ImageID  string

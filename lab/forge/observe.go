@@ -31,7 +31,7 @@ func (g *Gitea) Observe(ctx context.Context) (State, error) {
 	switch {
 	case err == nil:
 		s.Answers, s.Prepared, s.Revision, s.Empty = true, true, head.commit, head.commit == ""
-		if s.Admits, err = g.admits(limited, s); err != nil && ctx.Err() != nil {
+		if s.Guarded, err = g.admits(limited, s); err != nil && ctx.Err() != nil {
 			return s, ctx.Err()
 		}
 	case ctx.Err() != nil:

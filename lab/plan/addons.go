@@ -20,8 +20,8 @@ func addonsStep(d Desired, o Observed, hub string, before []lab.Step, bridged []
 		s.Action, s.Reason = lab.ActionUpdate, "follow the estate"
 	case slices.ContainsFunc(before, func(s lab.Step) bool { return s.Kind == KindEngine && s.Action == lab.ActionUpdate }):
 		s.Action, s.Reason = lab.ActionUpdate, "compared by the engine as it is now"
-	case len(o.Strayed) > 0:
-		s.Action, s.Reason = lab.ActionRepair, summary(o.Strayed)
+	case len(o.Drift) > 0:
+		s.Action, s.Reason = lab.ActionRepair, summary(o.Drift)
 	case len(o.Behind) > 0:
 		s.Action, s.Reason = lab.ActionRepair, "not yet refreshed: "+summary(o.Behind)
 	case len(waiting) > 0:

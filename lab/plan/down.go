@@ -8,8 +8,8 @@ import (
 	"homelab/lab"
 )
 
-// Standing is the observed state of a lab to be taken down.
-type Standing struct {
+// Remains is the observed state of a lab to be taken down.
+type Remains struct {
 	Clusters map[string]lab.ClusterState
 	Forge    bool
 	Parts    []Part // that exist
@@ -20,7 +20,7 @@ type Standing struct {
 
 // Down returns the steps that take down a lab. While the hub still exists, the engine removes its objects from attached
 // clusters, and these are released.
-func Down(o Standing) []lab.Step {
+func Down(o Remains) []lab.Step {
 	var steps []lab.Step
 	var all []string
 	remove := func(id, kind, cluster, reason string, needs []string) {
@@ -67,7 +67,7 @@ func Down(o Standing) []lab.Step {
 }
 
 // Attached returns the attached clusters, except those to abandon.
-func Attached(o Standing) []string {
+func Attached(o Remains) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(o.Clusters)) {
 		if o.Clusters[name].Attached && !slices.Contains(o.Abandon, name) {

@@ -77,7 +77,7 @@ func creates(steps []lab.Step, id string) bool {
 // the same type.
 func withoutEngine(d Desired, o Observed) Observed {
 	o.Engine, o.Engines, o.Bridge, o.Registered = Engine{}, map[string]Engine{}, nil, nil
-	o.Root, o.Applications, o.Strayed, o.Behind = false, nil, nil, nil
+	o.Root, o.Applications, o.Drift, o.Behind = false, nil, nil, nil
 	for _, c := range d.Clusters {
 		o.Engines[c.Name] = Engine{}
 	}

@@ -67,7 +67,7 @@ type Observed struct {
 	Estate       []string            // differences between forge and working tree, including charts and webhook
 	Root         bool                // the root application is up to date
 	Applications []lab.Application
-	Strayed      []string // descriptions of missing or modified parts of the root application and its repositories
+	Drift        []string // descriptions of missing or modified parts of the root application and its repositories
 	Unfamiliar   []string // clusters with nodes that are not configured for the lab's registry
 	Behind       []string // applications compared with an older commit than the forge's head, or with a former cluster
 	Expected     []string // applications that should exist
@@ -81,7 +81,7 @@ type Forge struct {
 	Running  bool
 	Answers  bool
 	Prepared bool // its admin and repository exist
-	Admits   bool // the engine, and no anonymous users
+	Guarded  bool // the engine, and no anonymous users
 	Inputs   string
 	Lost     bool // its volume is gone, including unpushed commits
 }
@@ -180,7 +180,7 @@ func forgeStep(d Desired, o Observed) lab.Step {
 		s.Action, s.Reason = lab.ActionRepair, "does not answer"
 	case !o.Forge.Prepared:
 		s.Action, s.Reason = lab.ActionRepair, "not prepared"
-	case !o.Forge.Admits:
+	case !o.Forge.Guarded:
 		s.Action, s.Reason = lab.ActionRepair, "it is not private, or rejects the engine"
 	default:
 		s.Action, s.Reason = lab.ActionNone, "runs"

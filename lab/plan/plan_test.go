@@ -36,7 +36,7 @@ func converged() Observed {
 		return lab.Application{Name: "addon-" + cluster + "-podinfo", Addon: "podinfo", Cluster: cluster, Sync: "Synced", Health: "Healthy"}
 	}
 	return Observed{
-		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Answers: true, Prepared: true, Admits: true, Inputs: "f1"}, Hub: true,
+		Supplied: 6, Network: true, Forge: Forge{Exists: true, Running: true, Answers: true, Prepared: true, Guarded: true, Inputs: "f1"}, Hub: true,
 		Clusters:     map[string]lab.ClusterState{"hub": ready("h1", "i1"), "dev": ready("d1", "i2"), "prod": ready("p1", "i2")},
 		Engine:       Engine{Installed: true, Ready: true, Inputs: "e1", Status: "deployed"},
 		Bridge:       map[string][]string{"hub": nil, "dev": nil, "prod": nil},
@@ -101,7 +101,7 @@ func TestLeftParts(t *testing.T) {
 func TestDownParts(t *testing.T) {
 	d, o := desired(), converged()
 	parts(&d, &o)
-	steps := Down(Standing{Clusters: o.Clusters, Forge: true, Network: true, Parts: d.Parts})
+	steps := Down(Remains{Clusters: o.Clusters, Forge: true, Network: true, Parts: d.Parts})
 	last := steps[len(steps)-1]
 	for _, part := range d.Parts {
 		i := slices.IndexFunc(steps, func(s lab.Step) bool { return s.ID == part.Name })
@@ -185,7 +185,7 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"forge-unprepared": func(_ *Desired, o *Observed) {
 		o.Forge.Prepared = false
 	},
-	"forge-open": func(_ *Desired, o *Observed) { o.Forge.Admits = false },
+	"forge-open": func(_ *Desired, o *Observed) { o.Forge.Guarded = false },
 	"forge-lost": func(_ *Desired, o *Observed) { o.Forge = Forge{Lost: true} },
 	"killed-in-helm": func(_ *Desired, o *Observed) {
 		o.Engine = Engine{Installed: true, Status: "pending-install"}
@@ -213,8 +213,8 @@ var cases = map[string]func(d *Desired, o *Observed){
 	"images-edited": func(d *Desired, _ *Observed) { d.Clusters[0].Images = []string{"i1", "i9"} },
 	"values-edited": func(d *Desired, _ *Observed) { d.Engine = "e2" },
 	"degraded":      func(_ *Desired, o *Observed) { o.Applications[1].Health = "Degraded" },
-	"strayed": func(_ *Desired, o *Observed) {
-		o.Strayed = []string{"repository estate is gone", "repository charts was changed"}
+	"drift": func(_ *Desired, o *Observed) {
+		o.Drift = []string{"repository estate is gone", "repository charts was changed"}
 	},
 	"behind":     func(_ *Desired, o *Observed) { o.Behind = []string{"addons", "dev-podinfo"} },
 	"absent-app": func(_ *Desired, o *Observed) { o.Applications = o.Applications[:1] },

@@ -342,8 +342,8 @@ func (p Promotion) Gate(est *lab.Estate, apps []lab.Application) Verdict {
 	return Verdict{Open: true, Seen: fmt.Sprintf("%s %s in sync and healthy in %s", p.Addon, p.Version, strings.Join(runs, ", "))}
 }
 
-// Standing describes the state of the version in From: ", as dev runs it (healthy)". It is empty if nothing runs there.
-func (p Promotion) Standing(est *lab.Estate, apps []lab.Application) string {
+// Evidence describes the state of the version in From: ", as dev runs it (healthy)". It is empty if nothing runs there.
+func (p Promotion) Evidence(est *lab.Estate, apps []lab.Application) string {
 	for _, c := range est.Clusters {
 		if c.Environment != p.From || !c.Has(p.Addon) {
 			continue

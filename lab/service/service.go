@@ -113,8 +113,8 @@ type State struct {
 // Ready is the standing of a service that works.
 const Ready = "ready"
 
-// Standing describes the state: absent, stopped, not connected, unreachable or ready.
-func (s State) Standing() string {
+// Phase describes the state: absent, stopped, not connected, unreachable or ready.
+func (s State) Phase() string {
 	switch {
 	case !s.Exists:
 		return "absent"

@@ -131,7 +131,7 @@ func TestContract(t *testing.T) {
 	run(nil, "network", "rm", network)
 	run(nil, "network", "create", "--label", lab.LabelName+"="+name, network)
 	start()
-	if st, err := s.Observe(t.Context()); err != nil || st.Standing() != service.Ready {
+	if st, err := s.Observe(t.Context()); err != nil || st.Phase() != service.Ready {
 		t.Errorf("%+v, %v", st, err)
 	}
 

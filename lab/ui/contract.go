@@ -107,7 +107,7 @@ func StatusClusters(states []lab.ClusterState) List[StatusCluster] {
 			ending += "; " + s.EndingCure()
 		}
 		list = append(list, StatusCluster{
-			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Standing(), Ending: ending,
+			Name: s.Name, Role: string(s.Role), Environment: s.Env, Kubernetes: s.Kubernetes, Ready: s.Ready, State: s.Phase(), Ending: ending,
 			CertificatesEnd: certificatesEnd(s),
 		})
 	}

@@ -338,8 +338,8 @@ func (e *calledEngine) Register(ctx context.Context, reg lab.Registration, spoke
 	return list, err
 }
 
-func (e *calledEngine) Admits(ctx context.Context, name string, spoke *rest.Config) (why string, err error) {
-	err = e.call("admits "+name, func() (err error) { why, err = e.Fake.Admits(ctx, name, spoke); return err })
+func (e *calledEngine) CheckCredentials(ctx context.Context, name string, spoke *rest.Config) (why string, err error) {
+	err = e.call("check-credentials "+name, func() (err error) { why, err = e.Fake.CheckCredentials(ctx, name, spoke); return err })
 	return why, err
 }
 
@@ -363,13 +363,13 @@ func (e *calledEngine) ApplyRoot(ctx context.Context, root engine.Root) (changed
 	return changed, err
 }
 
-func (e *calledEngine) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) (list []string, err error) {
-	err = e.call("strayed", func() (err error) { list, err = e.Fake.Strayed(ctx, root, repos); return err })
+func (e *calledEngine) Drift(ctx context.Context, root engine.Root, repos []engine.Repository) (list []string, err error) {
+	err = e.call("drift", func() (err error) { list, err = e.Fake.Drift(ctx, root, repos); return err })
 	return list, err
 }
 
-func (e *calledEngine) Standing(ctx context.Context) (s engine.Standing, err error) {
-	err = e.call("standing", func() (err error) { s, err = e.Fake.Standing(ctx); return err })
+func (e *calledEngine) Snapshot(ctx context.Context) (s engine.Snapshot, err error) {
+	err = e.call("snapshot", func() (err error) { s, err = e.Fake.Snapshot(ctx); return err })
 	return s, err
 }
 

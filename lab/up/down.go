@@ -103,8 +103,8 @@ func (l *Lab) Leaving(ctx context.Context, o DownOptions) ([]lab.Step, Losing, e
 	return plan.Down(remaining), losing, err
 }
 
-func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Standing, error) {
-	s := plan.Standing{Abandon: o.Abandon}
+func (l *Lab) remaining(ctx context.Context, o DownOptions) (plan.Remains, error) {
+	s := plan.Remains{Abandon: o.Abandon}
 	if _, err := l.machine(ctx); err != nil {
 		return s, err
 	}
@@ -194,7 +194,7 @@ func (l *Lab) resourceName(s lab.Step) string {
 // teardown carries out one Down.
 type teardown struct {
 	*Lab
-	remaining plan.Standing
+	remaining plan.Remains
 	stays     []string // left in attached clusters, human-readable; written only by the engine step
 }
 
@@ -247,7 +247,7 @@ func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.Cluste
 			continue
 		}
 		if !c.Answers {
-			err = fmt.Errorf("cluster %s is %s", name, c.Standing())
+			err = fmt.Errorf("cluster %s is %s", name, c.Phase())
 			continue
 		}
 		e, cerr := l.engineOn(name)

@@ -150,7 +150,7 @@ func isEvent(point string) bool {
 // readOnly reports whether a point is a read-only call, which fails alike before and after its effect.
 func readOnly(point string) bool {
 	_, call, _ := strings.Cut(strings.Fields(point)[0], ".")
-	return slices.Contains([]string{"observe", "knows", "has-network", "rest-config", "diff", "ahead", "missing-charts", "has-webhook", "admits", "strayed", "standing", "list"}, call) ||
+	return slices.Contains([]string{"observe", "knows", "has-network", "rest-config", "diff", "ahead", "missing-charts", "has-webhook", "check-credentials", "drift", "snapshot", "list"}, call) ||
 		strings.HasPrefix(point, "supply.") || strings.Contains(call, "/") // nested in another call
 }
 

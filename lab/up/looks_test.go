@@ -48,14 +48,14 @@ func TestObserveFails(t *testing.T) {
 
 // If the hub stops answering during an observation, its contents are unknown, neither absent nor up to date.
 func TestHubUnreachable(t *testing.T) {
-	for _, call := range []string{"engine.observe", "engine.admits dev", "engine.standing", "engine.strayed"} {
+	for _, call := range []string{"engine.observe", "engine.check-credentials dev", "engine.snapshot", "engine.drift"} {
 		t.Run(call, func(t *testing.T) {
 			s := newStage(t)
 			converge(t, s)
 			l := failing(s, call).lab()
 			seen, err := l.Observe(t.Context(), up.Options{})
 			must(t, err)
-			if seen.Hub || seen.Engine.Installed || seen.Root || len(seen.Registered)+len(seen.Bridge)+len(seen.Strayed)+len(seen.Applications)+len(seen.Behind) > 0 {
+			if seen.Hub || seen.Engine.Installed || seen.Root || len(seen.Registered)+len(seen.Bridge)+len(seen.Drift)+len(seen.Applications)+len(seen.Behind) > 0 {
 				t.Errorf("%+v", seen.Observed)
 			}
 			steps := l.Plan(t.Context(), up.Options{}, seen)
@@ -73,7 +73,7 @@ func TestObserveConvergedLab(t *testing.T) {
 	converge(t, s)
 	seen, err := (&process{stage: s}).lab().Observe(t.Context(), up.Options{})
 	must(t, err)
-	if !seen.Network || !seen.Hub || !seen.Root || !seen.Engine.Installed || seen.Supplied == 0 || len(seen.Missing)+len(seen.Estate)+len(seen.Strayed)+len(seen.Behind) > 0 {
+	if !seen.Network || !seen.Hub || !seen.Root || !seen.Engine.Installed || seen.Supplied == 0 || len(seen.Missing)+len(seen.Estate)+len(seen.Drift)+len(seen.Behind) > 0 {
 		t.Errorf("%+v", seen.Observed)
 	}
 	if len(seen.Applications) != 2 || !slices.Equal(seen.Registered, []string{"dev", "hub", "prod"}) || !slices.Equal(seen.Expected, []string{"dev-podinfo", "prod-podinfo"}) {
@@ -107,10 +107,10 @@ func TestRevokedRegistration(t *testing.T) {
 	p := failing(s, "clusters.rest-config dev")
 	seen, err := p.lab().Observe(t.Context(), up.Options{})
 	must(t, err)
-	if len(seen.Bridge["dev"]) > 0 || !slices.Equal(seen.Bridge["prod"], []string{"its token is unknown there"}) || slices.Contains(p.calls, "engine.admits dev") {
+	if len(seen.Bridge["dev"]) > 0 || !slices.Equal(seen.Bridge["prod"], []string{"its token is unknown there"}) || slices.Contains(p.calls, "engine.check-credentials dev") {
 		t.Errorf("%q, calls %q", seen.Bridge, p.calls)
 	}
-	for name, want := range map[string]bool{"engine.admits prod": true, "engine.admits hub": false} {
+	for name, want := range map[string]bool{"engine.check-credentials prod": true, "engine.check-credentials hub": false} {
 		if slices.Contains(p.calls, name) != want {
 			t.Errorf("%s: %t", name, !want)
 		}
@@ -142,8 +142,8 @@ type lagging struct {
 	asked *engine.Want
 }
 
-func (e lagging) Standing(ctx context.Context) (engine.Standing, error) {
-	st, err := e.Engine.Standing(ctx)
+func (e lagging) Snapshot(ctx context.Context) (engine.Snapshot, error) {
+	st, err := e.Engine.Snapshot(ctx)
 	st.Behind = func(want engine.Want, _ []engine.Registered) []string { *e.asked = want; return []string{"root"} }
 	return st, err
 }

@@ -25,7 +25,7 @@ type Seen struct {
 	former     engine.Definition // of the engine to replace; zero for none
 	recorded   bool              // an engine is in the lab's record
 	engine     engine.State
-	standing   engine.Standing
+	standing   engine.Snapshot
 	forge      forge.State
 	ahead      []forge.Commit // commits missing from the working tree
 	aheadKnown bool           // ahead is valid
@@ -106,7 +106,7 @@ func (l *Lab) observeForge(ctx context.Context, s *Seen) error {
 		return err
 	}
 	f := s.forge
-	s.Forge = plan.Forge{Exists: f.Exists, Running: f.Running, Answers: f.Answers, Prepared: f.Prepared, Admits: f.Admits, Inputs: f.Inputs}
+	s.Forge = plan.Forge{Exists: f.Exists, Running: f.Running, Answers: f.Answers, Prepared: f.Prepared, Guarded: f.Guarded, Inputs: f.Inputs}
 	if record, made := l.Dir.Forge(); made && (!f.Volume || f.Empty && record.Head != "") {
 		s.Forge.Lost, s.Lost = true, record.Commits
 	}
@@ -205,8 +205,8 @@ func (l *Lab) observeClusters(ctx context.Context, s *Seen) error {
 			return err
 		}
 		// The hub stopped answering during the observation: its contents are unknown, not absent.
-		s.Hub, s.Engine, s.Bridge, s.Registered, s.Root, s.Strayed = false, plan.Engine{}, nil, nil, false, nil
-		s.engine, s.standing = engine.State{}, engine.Standing{}
+		s.Hub, s.Engine, s.Bridge, s.Registered, s.Root, s.Drift = false, plan.Engine{}, nil, nil, false, nil
+		s.engine, s.standing = engine.State{}, engine.Snapshot{}
 	}
 	return nil
 }
@@ -264,9 +264,9 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 	for cluster := range s.Bridge {
 		s.Bridge[cluster] = append(s.Bridge[cluster], l.missingNamespaces(s.Clusters[cluster])...)
 	}
-	s.standing = engine.Standing{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
+	s.standing = engine.Snapshot{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
 	if s.Engine.Installed {
-		if s.standing, err = e.Standing(ctx); err != nil {
+		if s.standing, err = e.Snapshot(ctx); err != nil {
 			return err
 		}
 	}
@@ -279,7 +279,7 @@ func (l *Lab) observeHub(ctx context.Context, s *Seen) error {
 		if err != nil {
 			return err
 		}
-		if s.Strayed, err = e.Strayed(ctx, root, repositories); err != nil {
+		if s.Drift, err = e.Drift(ctx, root, repositories); err != nil {
 			return err
 		}
 	}
@@ -313,7 +313,7 @@ func (l *Lab) rejections(ctx context.Context, e Engine, s *Seen) (map[string]str
 			continue
 		}
 		group.Go(func() error {
-			reason, err := e.Admits(ctx, name, spoke)
+			reason, err := e.CheckCredentials(ctx, name, spoke)
 			if reason != "" {
 				mu.Lock()
 				defer mu.Unlock()

@@ -34,7 +34,7 @@ func (l *Lab) running(ctx context.Context, states []lab.ClusterState) Saved {
 	if err != nil || e == nil {
 		return Saved{}
 	}
-	standing, err := e.Standing(ctx)
+	standing, err := e.Snapshot(ctx)
 	if err != nil {
 		return Saved{}
 	}
@@ -81,7 +81,7 @@ func (s Saved) Recovered(ctx context.Context, p lab.Progress) error {
 func (s Saved) unconverged(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, recoverLook)
 	defer cancel()
-	standing, err := s.engine.Standing(ctx)
+	standing, err := s.engine.Snapshot(ctx)
 	if err != nil {
 		return "the engine: " + err.Error()
 	}

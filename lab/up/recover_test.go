@@ -19,12 +19,12 @@ type thawing struct {
 	from, to time.Time
 }
 
-func (t thawing) Standing(context.Context) (engine.Standing, error) {
+func (t thawing) Snapshot(context.Context) (engine.Snapshot, error) {
 	a := lab.Application{Name: "dev-metrics-server", Sync: "Synced", Health: "Healthy"}
 	if now := time.Now(); !now.Before(t.from) && now.Before(t.to) {
 		a.Health = "Progressing"
 	}
-	return engine.Standing{Applications: []lab.Application{a, {Name: "never", Sync: "OutOfSync"}}}, nil
+	return engine.Snapshot{Applications: []lab.Application{a, {Name: "never", Sync: "OutOfSync"}}}, nil
 }
 
 func thawed(e Engine) Saved {
@@ -71,7 +71,7 @@ type mute struct {
 	err error
 }
 
-func (m mute) Standing(context.Context) (engine.Standing, error) { return engine.Standing{}, m.err }
+func (m mute) Snapshot(context.Context) (engine.Snapshot, error) { return engine.Snapshot{}, m.err }
 
 func TestRecoveredInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (l *Lab) SaveSnapshot(ctx context.Context, name string, replace bool, lose 
 			continue
 		}
 		if c.Made != lab.MadeWhole || c.Gone > 0 {
-			return Saved{}, partial("cluster " + c.Name + " is " + c.Standing())
+			return Saved{}, partial("cluster " + c.Name + " is " + c.Phase())
 		}
 		contents.Clusters[c.Name] = c.Nodes
 	}

@@ -22,7 +22,7 @@ func TestStatus(t *testing.T) {
 	}
 	var clusters, apps []string
 	for _, c := range st.Clusters {
-		clusters = append(clusters, c.Name+" "+string(c.Role)+" "+c.Env+" "+c.Standing())
+		clusters = append(clusters, c.Name+" "+string(c.Role)+" "+c.Env+" "+c.Phase())
 	}
 	if !slices.Equal(clusters, []string{"dev spoke dev ready", "hub hub  ready", "prod spoke prod ready"}) {
 		t.Errorf("clusters %q", clusters)
@@ -97,7 +97,7 @@ func TestStatusEngineNotReady(t *testing.T) {
 func TestStatusFails(t *testing.T) {
 	s := newStage(t)
 	converge(t, s)
-	for _, call := range []string{"clusters.observe", "forge.observe", "engine.observe", "engine.standing"} {
+	for _, call := range []string{"clusters.observe", "forge.observe", "engine.observe", "engine.snapshot"} {
 		if _, err := failing(s, call).lab().Status(t.Context()); !errors.Is(err, errFull) {
 			t.Errorf("%s: %v", call, err)
 		}

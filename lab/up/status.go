@@ -63,7 +63,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 		st.Off = append(st.Off, "the engine is not ready: "+seen.Waiting)
 	}
 	st.Off = append(st.Off, l.waiting(ctx, byName)...)
-	standing, err := e.Standing(ctx)
+	standing, err := e.Snapshot(ctx)
 	if err != nil {
 		return st, err
 	}
@@ -78,7 +78,7 @@ func off(s Status) []string {
 	var list []string
 	for _, c := range s.Clusters {
 		if c.Unclear() {
-			list = append(list, "cluster "+c.Name+" is "+c.Standing())
+			list = append(list, "cluster "+c.Name+" is "+c.Phase())
 		}
 	}
 	switch {
@@ -91,7 +91,7 @@ func off(s Status) []string {
 		list = append(list, "the forge is unreachable")
 	}
 	for _, part := range s.Parts {
-		if standing := part.State.Standing(); standing != service.Ready && (s.Forge.Exists || part.State.Exists) {
+		if standing := part.State.Phase(); standing != service.Ready && (s.Forge.Exists || part.State.Exists) {
 			list = append(list, "the "+part.Name+" is "+standing)
 		}
 	}

@@ -175,7 +175,7 @@ func TestObserveInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p := &process{stage: s, hit: func(_ int, call string) effect {
-		if call != "engine.standing" {
+		if call != "engine.snapshot" {
 			return effect{}
 		}
 		cancel()

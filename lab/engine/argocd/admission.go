@@ -10,8 +10,8 @@ import (
 	"homelab/lab/engine/kube"
 )
 
-// Admits reports why a spoke rejects Argo CD's registered credentials, or "" if it accepts them or is not registered. spoke reaches the cluster from here.
-func (a *ArgoCD) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
+// CheckCredentials reports why a spoke rejects Argo CD's registered credentials, or "" if it accepts them or is not registered. spoke reaches the cluster from here.
+func (a *ArgoCD) CheckCredentials(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := a.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
 		return "", err

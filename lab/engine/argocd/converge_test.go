@@ -200,7 +200,7 @@ data: {name: cHJvZA==}
 					objects += "---" + object(app, newCommit, "Synced", "Healthy", "  reconciledAt: "+reconciled(at)+"\n")
 				}
 				a, hub, _ := newFake(t, objects)
-				s, err := a.Standing(t.Context())
+				s, err := a.Snapshot(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

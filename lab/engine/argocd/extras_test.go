@@ -26,8 +26,8 @@ func TestApplyRootExtras(t *testing.T) {
 	}
 	stray := func(want ...string) {
 		t.Helper()
-		if got, err := a.Strayed(t.Context(), root, nil); err != nil || !slices.Equal(got, want) {
-			t.Errorf("strayed %q, %v; want %q", got, err, want)
+		if got, err := a.Drift(t.Context(), root, nil); err != nil || !slices.Equal(got, want) {
+			t.Errorf("drift %q, %v; want %q", got, err, want)
 		}
 	}
 	root.Extra[1].Object["status"] = map[string]any{"replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}

@@ -62,11 +62,11 @@ func TestRequestErrors(t *testing.T) {
 			return err
 		}},
 		"applications": {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Applications(t.Context()); return err }},
-		"standing":     {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Standing(t.Context()); return err }},
+		"standing":     {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { _, err := a.Snapshot(t.Context()); return err }},
 		"refresh":      {[]string{converged()}, func(t *testing.T, a *ArgoCD) error { return a.Refresh(t.Context()) }},
 		"root":         {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
 		"renamed root": {[]string{strings.Replace(rootManifest, "name: addons, labels: {team: platform, lab.homelab/part: theirs}", "name: old, labels: {lab.homelab/name: homelab, lab.homelab/part: root}", 1)}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRoot(t.Context(), root); return err }},
-		"strayed":      {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.Strayed(t.Context(), root, repos); return err }},
+		"drift":        {nil, func(t *testing.T, a *ArgoCD) error { _, err := a.Drift(t.Context(), root, repos); return err }},
 		"repositories": {[]string{staleRepository}, func(t *testing.T, a *ArgoCD) error { _, err := a.ApplyRepositories(t.Context(), repos); return err }},
 		"registration": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error { _, err := a.Registration(t.Context(), "prod"); return err }},
 		"mark": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
@@ -81,7 +81,7 @@ func TestRequestErrors(t *testing.T) {
 			return err
 		}},
 		"admits": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {
-			_, err := a.Admits(t.Context(), "prod", &rest.Config{})
+			_, err := a.CheckCredentials(t.Context(), "prod", &rest.Config{})
 			return err
 		}},
 		"unregister": {[]string{clusterSecret("prod", "homelab")}, func(t *testing.T, a *ArgoCD) error {

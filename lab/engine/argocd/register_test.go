@@ -141,7 +141,7 @@ func TestRegisterNewCredentials(t *testing.T) {
 func TestRegisterIncomplete(t *testing.T) {
 	a, hub, _ := registered(t)
 	hub.patch(t, secrets, "cluster-prod", map[string]any{"metadata": map[string]any{"annotations": map[string]any{kube.SinceAnnotation: nil}}})
-	if why, err := a.Admits(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are incomplete" {
+	if why, err := a.CheckCredentials(t.Context(), "prod", &rest.Config{}); err != nil || why != "its credentials are incomplete" {
 		t.Errorf("%q, %v", why, err)
 	}
 	if lines, err := a.Register(t.Context(), prod(nil), &rest.Config{}); err != nil || !slices.Equal(lines, []string{"credentials renewed"}) {
@@ -152,7 +152,7 @@ func TestRegisterIncomplete(t *testing.T) {
 	}
 }
 
-func TestAdmits(t *testing.T) {
+func TestCheckCredentials(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err     error
 		allowed bool
@@ -174,7 +174,7 @@ func TestAdmits(t *testing.T) {
 			var as *rest.Config
 			connect := a.connect
 			a.connect = func(c *rest.Config) (kube.Clients, error) { as = c; return connect(c) }
-			why, err := a.Admits(t.Context(), "prod", &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "admin's", TLSClientConfig: rest.TLSClientConfig{CAFile: "/ca", CertFile: "/admin"}})
+			why, err := a.CheckCredentials(t.Context(), "prod", &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "admin's", TLSClientConfig: rest.TLSClientConfig{CAFile: "/ca", CertFile: "/admin"}})
 			if why != tc.want || (err != nil) != tc.fails {
 				t.Errorf("%q, %v", why, err)
 			}
@@ -184,7 +184,7 @@ func TestAdmits(t *testing.T) {
 		})
 	}
 	a, _, _ := registered(t)
-	if why, err := a.Admits(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
+	if why, err := a.CheckCredentials(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("unregistered cluster: %q, %v", why, err)
 	}
 }

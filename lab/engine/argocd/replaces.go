@@ -111,8 +111,8 @@ func (a *ArgoCD) releaseOthers(ctx context.Context, root engine.Root) (bool, err
 	return released, nil
 }
 
-// strayedReplaces describes missing objects of the policy.
-func (a *ArgoCD) strayedReplaces(ctx context.Context, root engine.Root) ([]string, error) {
+// missingReplaces describes missing objects of the policy.
+func (a *ArgoCD) missingReplaces(ctx context.Context, root engine.Root) ([]string, error) {
 	if len(root.Replaces) == 0 {
 		return nil, nil
 	}

@@ -43,7 +43,7 @@ func TestReplaces(t *testing.T) {
 	if err := hub.Resource(kube.MutatingBindings).Delete(t.Context(), "lab-homelab-replaces", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if lines, err := a.Strayed(t.Context(), root, nil); err != nil || !slices.Contains(lines, "mutatingadmissionpolicybinding lab-homelab-replaces is gone") {
+	if lines, err := a.Drift(t.Context(), root, nil); err != nil || !slices.Contains(lines, "mutatingadmissionpolicybinding lab-homelab-replaces is gone") {
 		t.Errorf("%q, %v", lines, err)
 	}
 	apply(true, false)

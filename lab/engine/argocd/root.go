@@ -72,9 +72,9 @@ func (a *ArgoCD) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) 
 	return applied || dropped, err
 }
 
-// Strayed describes missing objects of the root and missing or modified repositories. Modified objects of the root are Git's concern, as the roots may manage
+// Drift describes missing objects of the root and missing or modified repositories. Modified objects of the root are Git's concern, as the roots may manage
 // themselves.
-func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+func (a *ArgoCD) Drift(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	for _, r := range ofTypes(repos) {
 		have, same, err := kube.Compare(ctx, a.hub.Dynamic, secrets, a.repositorySecret(r))
@@ -87,12 +87,12 @@ func (a *ArgoCD) Strayed(ctx context.Context, root engine.Root, repos []engine.R
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
-	extra, err := a.extras().Strayed(ctx, root.Extra)
+	extra, err := a.extras().Drift(ctx, root.Extra)
 	if err != nil {
 		return nil, err
 	}
 	lines = append(lines, extra...)
-	unguarded, err := a.strayedReplaces(ctx, root)
+	unguarded, err := a.missingReplaces(ctx, root)
 	if err != nil {
 		return nil, err
 	}

@@ -152,8 +152,8 @@ func TestApplySeveralRoots(t *testing.T) {
 		if annotation := set.GetAnnotations()[lab.AnnotationEstate]; annotation != "http://forge/lab/estate.git main" || set.GetLabels()[lab.LabelPart] != "root" {
 			t.Errorf("%q, %v", annotation, set.GetLabels())
 		}
-		if lines, err := a.Strayed(t.Context(), root, nil); err != nil || len(lines) > 0 {
-			t.Errorf("strayed %v, %v", lines, err)
+		if lines, err := a.Drift(t.Context(), root, nil); err != nil || len(lines) > 0 {
+			t.Errorf("drift %v, %v", lines, err)
 		}
 	}
 }
@@ -256,8 +256,8 @@ func TestRegistryCredentials(t *testing.T) {
 			}
 		}
 	}
-	if got, err := a.Strayed(t.Context(), engine.Root{Manifest: []byte(rootManifest)}, repos); err != nil || slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "repository") }) {
-		t.Errorf("strayed: %q, %v", got, err)
+	if got, err := a.Drift(t.Context(), engine.Root{Manifest: []byte(rootManifest)}, repos); err != nil || slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "repository") }) {
+		t.Errorf("drift: %q, %v", got, err)
 	}
 	if got, err := a.ApplyRepositories(t.Context(), nil); err != nil || !slices.Equal(got, []string{"repository registry-charts: removed", "repository registry: removed"}) {
 		t.Errorf("%q, %v", got, err)
@@ -274,14 +274,14 @@ func TestBehind(t *testing.T) {
 		hub.patch(t, applications, "addons", map[string]any{"status": map[string]any{"sync": map[string]any{"revision": revision}}})
 	}
 	at("c1")
-	if s, err := a.Standing(t.Context()); err != nil || !s.Root || s.Revision != "c1" || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}, nil), []string{"addons"}) {
+	if s, err := a.Snapshot(t.Context()); err != nil || !s.Root || s.Revision != "c1" || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}, nil), []string{"addons"}) {
 		t.Errorf("behind: %+v, %v", s, err)
 	}
-	if s, err := a.Standing(t.Context()); err != nil || s.Settled {
+	if s, err := a.Snapshot(t.Context()); err != nil || s.Settled {
 		t.Errorf("settled: %+v, %v", s, err)
 	}
 	at("c2")
-	if s, err := a.Standing(t.Context()); err != nil || len(s.Behind(engine.Want{Revision: "c2"}, nil)) > 0 {
+	if s, err := a.Snapshot(t.Context()); err != nil || len(s.Behind(engine.Want{Revision: "c2"}, nil)) > 0 {
 		t.Errorf("at the head: %+v, %v", s, err)
 	}
 }

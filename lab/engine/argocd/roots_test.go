@@ -41,7 +41,7 @@ func TestStandingRoots(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _, _ := newFake(t, c.objects...)
-			s, err := a.Standing(t.Context())
+			s, err := a.Snapshot(t.Context())
 			if err != nil || s.Root != c.root || s.Revision != c.revision || s.Settled != c.settled {
 				t.Errorf("%+v, %v", s, err)
 			}

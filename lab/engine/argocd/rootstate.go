@@ -9,9 +9,9 @@ import (
 	"homelab/lab/engine"
 )
 
-// Standing reads Argo CD's state once. It is empty before Argo CD's kinds are installed.
-func (a *ArgoCD) Standing(ctx context.Context) (engine.Standing, error) {
-	s := engine.Standing{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
+// Snapshot reads Argo CD's state once. It is empty before Argo CD's kinds are installed.
+func (a *ArgoCD) Snapshot(ctx context.Context) (engine.Snapshot, error) {
+	s := engine.Snapshot{Behind: func(engine.Want, []engine.Registered) []string { return nil }}
 	v, err := a.readView(ctx)
 	if apierrors.IsNotFound(err) {
 		return s, nil

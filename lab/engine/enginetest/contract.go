@@ -179,10 +179,10 @@ func (c *contract) upgrade(t *testing.T) {
 }
 
 func (c *contract) roots(t *testing.T) {
-	strayed := func(want ...string) {
+	drift := func(want ...string) {
 		t.Helper()
-		if got, err := c.Engine.Strayed(c.context(t), c.Root, c.Repositories); err != nil || len(got) != len(want) || !strings.HasPrefix(strings.Join(got, "\n"), strings.Join(want, "\n")) {
-			t.Errorf("strayed %q, %v; want %q", got, err, want)
+		if got, err := c.Engine.Drift(c.context(t), c.Root, c.Repositories); err != nil || len(got) != len(want) || !strings.HasPrefix(strings.Join(got, "\n"), strings.Join(want, "\n")) {
+			t.Errorf("drift %q, %v; want %q", got, err, want)
 		}
 	}
 	lines, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories)
@@ -203,22 +203,22 @@ func (c *contract) roots(t *testing.T) {
 	if changed, err := c.Engine.ApplyRoot(c.context(t), c.Root); err != nil || changed {
 		t.Errorf("second ApplyRoot: changed %v, %v", changed, err)
 	}
-	strayed()
+	drift()
 	one := c.Repositories[0]
 	if _, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories[1:]); err != nil {
 		t.Fatal(err)
 	}
-	strayed("repository " + one.Name + " is gone")
+	drift("repository " + one.Name + " is gone")
 	other := slices.Clone(c.Repositories)
 	other[0].URL += "x"
 	if _, err := c.Engine.ApplyRepositories(c.context(t), other); err != nil {
 		t.Fatal(err)
 	}
-	strayed("repository " + one.Name + " was changed")
+	drift("repository " + one.Name + " was changed")
 	if _, err := c.Engine.ApplyRepositories(c.context(t), c.Repositories); err != nil {
 		t.Fatal(err)
 	}
-	strayed()
+	drift()
 }
 
 func (c *contract) want(change func(*engine.Want)) engine.Want {
@@ -240,7 +240,7 @@ func (c *contract) converge(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.converged(t, listed)
-	s, err := c.Engine.Standing(c.context(t))
+	s, err := c.Engine.Snapshot(c.context(t))
 	if err != nil || !s.Root || !s.Settled || s.Revision != c.Revision {
 		t.Errorf("standing %+v, %v", s, err)
 	}

@@ -200,8 +200,8 @@ func (f *Fake) Register(ctx context.Context, reg lab.Registration, _ *rest.Confi
 	return lines, nil
 }
 
-// Admits implements Registrar.
-func (f *Fake) Admits(ctx context.Context, cluster string, _ *rest.Config) (string, error) {
+// CheckCredentials implements Registrar.
+func (f *Fake) CheckCredentials(ctx context.Context, cluster string, _ *rest.Config) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.regs[cluster]; known && (f.revoked || f.withdrawn[cluster]) {
@@ -286,8 +286,8 @@ func (f *Fake) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	return true, ctx.Err()
 }
 
-// Strayed implements Receiver.
-func (f *Fake) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+// Drift implements Receiver.
+func (f *Fake) Drift(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var lines []string
@@ -312,11 +312,11 @@ func (f *Fake) Applications(ctx context.Context) ([]lab.Application, error) {
 	return f.applications(), ctx.Err()
 }
 
-// Standing implements Reporter.
-func (f *Fake) Standing(ctx context.Context) (engine.Standing, error) {
+// Snapshot implements Reporter.
+func (f *Fake) Snapshot(ctx context.Context) (engine.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := engine.Standing{Applications: f.applications(), Root: f.root != nil, Revision: f.revision, Settled: f.root != nil}
+	s := engine.Snapshot{Applications: f.applications(), Root: f.root != nil, Revision: f.revision, Settled: f.root != nil}
 	at := f.revision
 	s.Behind = func(want engine.Want, _ []engine.Registered) []string {
 		if !s.Root || want.Revision == "" || want.Revision == at {

@@ -45,7 +45,7 @@ func (c *contract) registered(t *testing.T) engine.Registered {
 }
 
 func (c *contract) revoked(t *testing.T) {
-	if why, err := c.Engine.Admits(c.context(t), "spoke", c.Spoke); why != "" || err != nil {
+	if why, err := c.Engine.CheckCredentials(c.context(t), "spoke", c.Spoke); why != "" || err != nil {
 		t.Fatalf("%q, %v", why, err)
 	}
 	c.Revoke(t)
@@ -54,7 +54,7 @@ func (c *contract) revoked(t *testing.T) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for { // revocation may take effect with a delay
-		why, err := c.Engine.Admits(ctx, "spoke", c.Spoke)
+		why, err := c.Engine.CheckCredentials(ctx, "spoke", c.Spoke)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func (c *contract) revoked(t *testing.T) {
 	if err != nil || !slices.Equal(lines, []string{cmp.Or(c.Renewed, "credentials renewed")}) {
 		t.Fatalf("%v, %v", lines, err)
 	}
-	if why, err := c.Engine.Admits(ctx, "spoke", c.Spoke); why != "" || err != nil {
+	if why, err := c.Engine.CheckCredentials(ctx, "spoke", c.Spoke); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 	renewed := c.registered(t)

@@ -20,11 +20,11 @@ const lookEvery = 500 * time.Millisecond
 // WaitConverged waits until the roots are at the wanted commit and all applications are as wanted. It returns the applications as last seen. If ctx's deadline
 // expires first, the error is a *lab.Error with lab.ExitTimeout and the reason for each application.
 func (f *Flux) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
-	return converge(ctx, f.scene, want, p)
+	return converge(ctx, f.snapshots, want, p)
 }
 
 // converge waits for the instances of Flux that see returns.
-func converge(ctx context.Context, see func(context.Context, engine.Want) (scene, error), want engine.Want, p lab.Progress) ([]lab.Application, error) {
+func converge(ctx context.Context, see func(context.Context, engine.Want) (snapshots, error), want engine.Want, p lab.Progress) ([]lab.Application, error) {
 	start := time.Now()
 	s, err := see(ctx, want)
 	if err == nil && !want.Changed && len(s.judge(want, nil)) == 0 {
@@ -63,7 +63,7 @@ func converge(ctx context.Context, see func(context.Context, engine.Want) (scene
 	}
 }
 
-func (s scene) follow(ctx context.Context, logins map[string]bool) error {
+func (s snapshots) follow(ctx context.Context, logins map[string]bool) error {
 	for _, one := range s {
 		if one.silent != nil {
 			continue
@@ -75,7 +75,7 @@ func (s scene) follow(ctx context.Context, logins map[string]bool) error {
 	return nil
 }
 
-func (s scene) noteNamespaces(ctx context.Context) error {
+func (s snapshots) noteNamespaces(ctx context.Context) error {
 	for _, one := range s {
 		if err := one.flux.noteNamespaces(ctx, one.View); err != nil {
 			return err
@@ -93,7 +93,7 @@ func root(err error) error {
 }
 
 // progressLine summarises the progress: "9 of 11 in sync and healthy, prod-podinfo: deployment podinfo: 0 of 2 ready".
-func progressLine(s scene, want engine.Want, left []reconciliation.Pending) string {
+func progressLine(s snapshots, want engine.Want, left []reconciliation.Pending) string {
 	total := s.total(want)
 	line := fmt.Sprintf("%d of %d in sync and healthy", max(total-applicationsAmong(left), 0), total)
 	first := want.Doubted(left[0].Pending)
@@ -120,7 +120,7 @@ func applicationsAmong(left []reconciliation.Pending) int {
 }
 
 // headline returns the error message.
-func headline(s scene, want engine.Want, left []reconciliation.Pending, waited time.Duration) string {
+func headline(s snapshots, want engine.Want, left []reconciliation.Pending, waited time.Duration) string {
 	after := " after " + lab.WholeSeconds(waited)
 	n := engine.Tally{Total: s.total(want)}
 	for _, p := range left {
@@ -151,7 +151,7 @@ const describeWithin = 10 * time.Second
 const linesEach = 6
 
 // notConverged returns the error of a failed wait, with the reason for each application down to its pods if reachable.
-func notConverged(ctx context.Context, s scene, want engine.Want, left []reconciliation.Pending, waited time.Duration, seen error) error {
+func notConverged(ctx context.Context, s snapshots, want engine.Want, left []reconciliation.Pending, waited time.Duration, seen error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -159,7 +159,7 @@ func notConverged(ctx context.Context, s scene, want engine.Want, left []reconci
 	defer cancel()
 	var rows []words.Row
 	for _, p := range left {
-		of := sight{flux: &Flux{}}
+		of := snapshot{flux: &Flux{}}
 		if _, one, there := s.app(p.Application); there {
 			of = one
 		}

@@ -62,11 +62,11 @@ func TestWaitConvergedNotesNamespaces(t *testing.T) {
 // An error of the last look is the cause, unless that was only interrupted.
 func TestNotConvergedCause(t *testing.T) {
 	for name, tc := range map[string]struct {
-		see   func(context.Context, engine.Want) (scene, error)
+		see   func(context.Context, engine.Want) (snapshots, error)
 		cause error
 	}{
-		"interrupted": {func(ctx context.Context, _ engine.Want) (scene, error) { <-ctx.Done(); return nil, ctx.Err() }, nil},
-		"refused":     {func(context.Context, engine.Want) (scene, error) { return nil, errRefused }, errRefused},
+		"interrupted": {func(ctx context.Context, _ engine.Want) (snapshots, error) { <-ctx.Done(); return nil, ctx.Err() }, nil},
+		"refused":     {func(context.Context, engine.Want) (snapshots, error) { return nil, errRefused }, errRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestNotConvergedCause(t *testing.T) {
 func TestHeadline(t *testing.T) {
 	of := func(p engine.Pending) reconciliation.Pending { return reconciliation.Pending{Pending: p} }
 	gone := kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{Name: "gone", Namespace: "cluster-prod", DeletionTimestamp: &metav1.Time{}}}
-	s := scene{{flux: &Flux{}, View: reconciliation.View{Apps: map[string]kustomizev1.Kustomization{"prod-gone": gone, "prod-a": {}, "prod-b": {}}}}}
+	s := snapshots{{flux: &Flux{}, View: reconciliation.View{Apps: map[string]kustomizev1.Kustomization{"prod-gone": gone, "prod-a": {}, "prod-b": {}}}}}
 	sick, lagging := of(engine.Pending{Application: "prod-a", Health: reconciliation.Degraded}), of(engine.Pending{Application: "prod-b", Health: reconciliation.Healthy})
 	for want, left := range map[string][]reconciliation.Pending{
 		"flux has not converged after 5s":                        nil,
@@ -112,7 +112,7 @@ func TestFleetCancelled(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *Fleet) error{
 		"observe":      func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Observe(ctx); return err },
 		"registration": func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Registration(ctx, "prod"); return err },
-		"standing":     func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Standing(ctx); return err },
+		"standing":     func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Snapshot(ctx); return err },
 		"applications": func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Applications(ctx); return err },
 		"refresh":      func(ctx context.Context, fleet *Fleet) error { return fleet.Refresh(ctx) },
 		"repositories": func(ctx context.Context, fleet *Fleet) error { _, err := fleet.ApplyRepositories(ctx, nil); return err },
@@ -139,7 +139,7 @@ func TestFleetErrors(t *testing.T) {
 	}{
 		"root, at first": {"", "get gitrepositories", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.ApplyRoot(ctx, root); return err }},
 		"root, at last":  {"", "patch receivers", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.ApplyRoot(ctx, root); return err }},
-		"strayed":        {"", "get gitrepositories", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Strayed(ctx, root, nil); return err }},
+		"drift":          {"", "get gitrepositories", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Drift(ctx, root, nil); return err }},
 		"repositories": {"", "get secrets", func(ctx context.Context, fleet *Fleet) error {
 			_, err := fleet.ApplyRepositories(ctx, repositories)
 			return err
@@ -150,7 +150,7 @@ func TestFleetErrors(t *testing.T) {
 			_, err := fleet.ApplyRepositories(ctx, repositories)
 			return err
 		}},
-		"standing":     {"list kustomizations", "", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Standing(ctx); return err }},
+		"standing":     {"list kustomizations", "", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Snapshot(ctx); return err }},
 		"applications": {"list helmreleases", "", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Applications(ctx); return err }},
 		"observe":      {"list secrets", "", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Observe(ctx); return err }},
 		"registration": {"get secrets", "", func(ctx context.Context, fleet *Fleet) error { _, err := fleet.Registration(ctx, "prod"); return err }},
@@ -177,7 +177,7 @@ func TestFleetErrors(t *testing.T) {
 	if _, err := fleet.on("prod"); err == nil || err.Error() != "it is not reachable" {
 		t.Errorf("%v", err)
 	}
-	if st, err := fleet.Standing(t.Context()); err != nil || !slices.Equal(st.Silent, []string{"prod"}) {
+	if st, err := fleet.Snapshot(t.Context()); err != nil || !slices.Equal(st.Silent, []string{"prod"}) {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

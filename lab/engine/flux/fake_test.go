@@ -25,7 +25,7 @@ const (
 
 var (
 	source, layer, app, releaseOf               = fluxtest.Source, fluxtest.Layer, fluxtest.App, fluxtest.Release
-	standing, conditions, answer, kustomization = fluxtest.Standing, fluxtest.Conditions, fluxtest.Answer, fluxtest.Kustomization
+	standing, conditions, answer, kustomization = fluxtest.Converged, fluxtest.Conditions, fluxtest.Answer, fluxtest.Kustomization
 )
 
 // fakeRelease is an in-memory Helm release.

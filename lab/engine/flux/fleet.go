@@ -144,23 +144,23 @@ func (t *Fleet) answering(ctx context.Context, limit time.Duration) ([]member, e
 	return slices.DeleteFunc(list, func(m member) bool { return m.err != nil }), err
 }
 
-// scene observes all instances of Flux concurrently.
-func (t *Fleet) scene(ctx context.Context, want engine.Want) (scene, error) {
+// snapshots observes all instances of Flux concurrently.
+func (t *Fleet) snapshots(ctx context.Context, want engine.Want) (snapshots, error) {
 	list, err := t.members(ctx, want)
 	if err != nil {
 		return nil, err
 	}
-	s := make(scene, len(list))
+	s := make(snapshots, len(list))
 	var failed error
 	var hub sync.WaitGroup
-	hub.Go(func() { s[0], failed = t.hub.sight(ctx) })
-	err = ask(ctx, answerWithin, list, func(ctx context.Context, i int) (err error) { s[i], err = list[i].sight(ctx); return err })
+	hub.Go(func() { s[0], failed = t.hub.snapshot(ctx) })
+	err = ask(ctx, answerWithin, list, func(ctx context.Context, i int) (err error) { s[i], err = list[i].snapshot(ctx); return err })
 	if hub.Wait(); failed != nil {
 		return nil, failed
 	}
 	for i, m := range list[1:] {
 		if m.err != nil {
-			s[i+1] = sight{flux: m.Flux, cluster: m.cluster, silent: m.err}
+			s[i+1] = snapshot{flux: m.Flux, cluster: m.cluster, silent: m.err}
 		}
 	}
 	return s, err
@@ -198,29 +198,29 @@ func (t *Fleet) Install(ctx context.Context, chart lab.Chart, values map[string]
 	return t.hub.Install(ctx, chart, values, p)
 }
 
-// Standing observes every Flux once.
-func (t *Fleet) Standing(ctx context.Context) (engine.Standing, error) {
-	s, err := t.scene(ctx, engine.Want{})
+// Snapshot observes every Flux once.
+func (t *Fleet) Snapshot(ctx context.Context) (engine.Snapshot, error) {
+	s, err := t.snapshots(ctx, engine.Want{})
 	if err != nil {
-		return engine.Standing{}, err
+		return engine.Snapshot{}, err
 	}
 	return s.standing(), nil
 }
 
 // Applications returns the applications of the clusters that answer.
 func (t *Fleet) Applications(ctx context.Context) ([]lab.Application, error) {
-	s, err := t.scene(ctx, engine.Want{})
+	s, err := t.snapshots(ctx, engine.Want{})
 	return s.applications(), err
 }
 
 // WaitConverged is like Flux.WaitConverged for all wanted clusters.
 func (t *Fleet) WaitConverged(ctx context.Context, want engine.Want, p lab.Progress) ([]lab.Application, error) {
-	return converge(ctx, t.scene, want, p)
+	return converge(ctx, t.snapshots, want, p)
 }
 
 // Watch reports every application, calls ready, and then reports each change in order until ctx ends.
 func (t *Fleet) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
-	return watch(ctx, t.scene, seen, ready)
+	return watch(ctx, t.snapshots, seen, ready)
 }
 
 // Refresh makes every Flux poll Git.

@@ -66,7 +66,7 @@ func TestFleetConverged(t *testing.T) {
 	if w := slices.Concat(hub.Writes(), spoke.Writes()); len(w) != 0 {
 		t.Errorf("wrote %q", w)
 	}
-	st, err := fleet.Standing(t.Context())
+	st, err := fleet.Snapshot(t.Context())
 	if err != nil || !st.Root || !st.Settled || st.Revision != newCommit || len(st.Silent) != 0 || !slices.Equal(names(st.Applications), bothApps.Expected) {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -83,7 +83,7 @@ func TestFleetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hubHas, prodHas := pair()
 		fleet, _, spoke := newFleet(t, hubHas, strings.ReplaceAll(prodHas, newCommit, oldCommit))
-		st, err := fleet.Standing(t.Context())
+		st, err := fleet.Snapshot(t.Context())
 		if err != nil || st.Settled || st.Revision != newCommit || !slices.Contains(st.Behind(bothApps, nil), "prod-podinfo") {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -160,7 +160,7 @@ func TestFleetSilent(t *testing.T) {
 		}
 		stop()
 
-		st, err := fleet.Standing(t.Context())
+		st, err := fleet.Snapshot(t.Context())
 		if err != nil || !slices.Equal(st.Silent, []string{"prod"}) || st.Settled || !st.Root || !slices.Equal(names(st.Applications), []string{"hub-metrics"}) {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -225,16 +225,16 @@ func TestFleetRegister(t *testing.T) {
 	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"annotation aws_region: eu-west-1 -> eu-north-1"}) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "" || err != nil {
+	if why, err := fleet.CheckCredentials(t.Context(), "prod", cfg); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
-	if why, err := fleet.Admits(t.Context(), "unknown", cfg); why != "" || err != nil {
+	if why, err := fleet.CheckCredentials(t.Context(), "unknown", cfg); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 	if err := spoke.Resource(kube.ConfigMaps).Namespace("cluster-prod").Delete(t.Context(), flux.ClusterVars, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "its variables are missing" || err != nil {
+	if why, err := fleet.CheckCredentials(t.Context(), "prod", cfg); why != "its variables are missing" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"registration repaired"}) {
@@ -245,7 +245,7 @@ func TestFleetRegister(t *testing.T) {
 	if err := spoke.Resource(kube.Secrets).Namespace("cluster-prod").Delete(t.Context(), flux.ClusterKubeconfig, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if why, err := fleet.Admits(t.Context(), "prod", cfg); why != "it is not registered there" || err != nil {
+	if why, err := fleet.CheckCredentials(t.Context(), "prod", cfg); why != "it is not registered there" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 	if lines, err := fleet.Register(t.Context(), moved, cfg); err != nil || !slices.Equal(lines, []string{"registered again"}) {
@@ -322,7 +322,7 @@ func TestFleetRoots(t *testing.T) {
 			t.Errorf("%s: receivers %q", cluster, got)
 		}
 	}
-	if lines, err := fleet.Strayed(t.Context(), root, repos); err != nil || len(lines) != 0 {
+	if lines, err := fleet.Drift(t.Context(), root, repos); err != nil || len(lines) != 0 {
 		t.Errorf("%q, %v", lines, err)
 	}
 	for _, c := range []struct {
@@ -334,7 +334,7 @@ func TestFleetRoots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lines, err := fleet.Strayed(t.Context(), root, repos); err != nil || !slices.Equal(lines, []string{c.want}) {
+		if lines, err := fleet.Drift(t.Context(), root, repos); err != nil || !slices.Equal(lines, []string{c.want}) {
 			t.Errorf("%q, %v", lines, err)
 		}
 	}

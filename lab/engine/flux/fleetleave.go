@@ -54,8 +54,8 @@ func (f *Flux) kinds() kube.Definitions {
 	return kube.Definitions{Of: isDefinition, Release: releaseName, Namespace: f.namespace, Attached: f.attached}
 }
 
-// takeBack stops a cluster's Flux and removes its objects. It returns the applications that remain after the time limit.
-func (f *Flux) takeBack(ctx context.Context, d engine.Departure, within time.Duration, p lab.Progress) ([]lab.Application, error) {
+// stopAndPrune stops a cluster's Flux and removes its objects. It returns the applications that remain after the time limit.
+func (f *Flux) stopAndPrune(ctx context.Context, d engine.Departure, within time.Duration, p lab.Progress) ([]lab.Application, error) {
 	if err := f.suspend(ctx, p); err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (t *Fleet) depart(ctx context.Context, d engine.Departure, p lab.Progress) 
 	if err != nil {
 		return nil, err
 	}
-	left, err := f.takeBack(ctx, d, removeWithin, p)
+	left, err := f.stopAndPrune(ctx, d, removeWithin, p)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (t *Fleet) Withdraw(ctx context.Context, spokes map[string]*rest.Config, p 
 		if err != nil {
 			return stays, err
 		}
-		left, err := f.takeBack(ctx, engine.Departure{Cluster: name, Spoke: spokes[name], LivesOn: true}, withdrawWithin, p)
+		left, err := f.stopAndPrune(ctx, engine.Departure{Cluster: name, Spoke: spokes[name], LivesOn: true}, withdrawWithin, p)
 		if err == nil && len(left) > 0 {
 			return stays, notWithdrawn(left)
 		}

@@ -46,8 +46,8 @@ func (t *Fleet) Register(ctx context.Context, reg lab.Registration, spoke *rest.
 	return lines, nil
 }
 
-// Admits reports why a spoke is no longer the registered one, or "" if it is, or is not registered.
-func (t *Fleet) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
+// CheckCredentials reports why a spoke is no longer the registered one, or "" if it is, or is not registered.
+func (t *Fleet) CheckCredentials(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := t.hub.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
 		return "", err
@@ -121,14 +121,14 @@ func (t *Fleet) ApplyRoot(ctx context.Context, root engine.Root) (bool, error) {
 	return len(lines) > 0, err
 }
 
-// Strayed describes missing or modified roots and repositories in the clusters that answer.
-func (t *Fleet) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+// Drift describes missing or modified roots and repositories in the clusters that answer.
+func (t *Fleet) Drift(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	return t.forEach(ctx, answerWithin, func(ctx context.Context, m member) ([]string, error) {
 		own, ok := rootFor(m, root)
 		if !ok {
 			return nil, nil
 		}
-		return m.Strayed(ctx, own, repos)
+		return m.Drift(ctx, own, repos)
 	})
 }
 

@@ -30,11 +30,11 @@ func (f *Flux) Applications(ctx context.Context) ([]lab.Application, error) {
 	return v.Applications(), err
 }
 
-// Standing observes the lab once.
-func (f *Flux) Standing(ctx context.Context) (engine.Standing, error) {
-	s, err := f.scene(ctx, engine.Want{})
+// Snapshot observes the lab once.
+func (f *Flux) Snapshot(ctx context.Context) (engine.Snapshot, error) {
+	s, err := f.snapshots(ctx, engine.Want{})
 	if err != nil {
-		return engine.Standing{}, err
+		return engine.Snapshot{}, err
 	}
 	return s.standing(), nil
 }
@@ -52,7 +52,7 @@ func (f *Flux) Refresh(ctx context.Context) error {
 type askers map[string]*reconciliation.Asker
 
 // add creates an asker for each cluster that answers for the first time.
-func (a askers) add(s scene, want engine.Want) {
+func (a askers) add(s snapshots, want engine.Want) {
 	for _, one := range s {
 		if one.silent == nil && a[one.cluster] == nil {
 			a[one.cluster] = reconciliation.NewAsker(one.flux.hub.Dynamic, want)
@@ -61,7 +61,7 @@ func (a askers) add(s scene, want engine.Want) {
 }
 
 // look sends all due requests. A failure in one cluster does not affect the others.
-func (a askers) look(ctx context.Context, s scene) error {
+func (a askers) look(ctx context.Context, s snapshots) error {
 	var failed []error
 	for _, one := range s {
 		if one.silent == nil {

@@ -47,7 +47,7 @@ func TestMirrors(t *testing.T) {
 		if err := hub.Resource(r).Delete(t.Context(), "lab-homelab-mirrors", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		lines, err := f.Strayed(t.Context(), root, nil)
+		lines, err := f.Drift(t.Context(), root, nil)
 		if err != nil || !slices.ContainsFunc(lines, func(s string) bool { return strings.HasSuffix(s, "lab-homelab-mirrors is gone") }) {
 			t.Errorf("%q, %v", lines, err)
 		}

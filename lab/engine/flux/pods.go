@@ -49,7 +49,7 @@ func (f *Flux) workloads(ctx context.Context, v reconciliation.View, k kustomize
 }
 
 // loop returns a container of pending applications that keeps failing, or nil.
-func (s scene) loop(ctx context.Context, left []reconciliation.Pending, loops *workload.Loops) *workload.Loop {
+func (s snapshots) loop(ctx context.Context, left []reconciliation.Pending, loops *workload.Loops) *workload.Loop {
 	for _, p := range left {
 		k, one, there := s.app(p.Application)
 		if !there || p.Health == reconciliation.Healthy {

@@ -228,7 +228,7 @@ func TestRefused(t *testing.T) {
 		ignored []string
 	}{
 		"applications": {hub: generating(), call: func(ctx context.Context, f *Flux) error { _, err := f.Applications(ctx); return err }},
-		"standing":     {hub: generating(), call: func(ctx context.Context, f *Flux) error { _, err := f.Standing(ctx); return err }},
+		"standing":     {hub: generating(), call: func(ctx context.Context, f *Flux) error { _, err := f.Snapshot(ctx); return err }},
 		"observe": {hub: registered("prod", "homelab", longAgo) + ownNamespaces, call: func(ctx context.Context, f *Flux) error {
 			f.release.(*refusedRelease).state = helm.State{Revision: 1, Workloads: []string{"Deployment/source-controller"}}
 			_, err := f.Observe(ctx)
@@ -253,7 +253,7 @@ func TestRefused(t *testing.T) {
 		}},
 		"admits": {ignored: []string{"connect"}, call: func(ctx context.Context, f *Flux) error { // then the credentials are to blame
 
-			_, err := f.Admits(ctx, "prod", &rest.Config{})
+			_, err := f.CheckCredentials(ctx, "prod", &rest.Config{})
 			return err
 		}, prepare: func(t *testing.T, f *Flux, _, spoke *kubetest.Cluster) {
 			spoke.Create(t, "", issuedToken)
@@ -284,8 +284,8 @@ func TestRefused(t *testing.T) {
 			_, err := f.ApplyRoot(ctx, engine.Root{Manifest: []byte(strings.TrimPrefix(source(newCommit), "\n"))})
 			return err
 		}},
-		"strayed": {prepare: func(_ *testing.T, _ *Flux, hub, _ *kubetest.Cluster) { serving(hub) }, call: func(ctx context.Context, f *Flux) error {
-			_, err := f.Strayed(ctx, settings(), repositories)
+		"drift": {prepare: func(_ *testing.T, _ *Flux, hub, _ *kubetest.Cluster) { serving(hub) }, call: func(ctx context.Context, f *Flux) error {
+			_, err := f.Drift(ctx, settings(), repositories)
 			return err
 		}},
 		"unregister": {hub: stopped() + "\n" + adopted, prepare: func(t *testing.T, _ *Flux, _, spoke *kubetest.Cluster) {
@@ -358,7 +358,7 @@ func TestFleetRefused(t *testing.T) {
 			return err
 		}},
 		"admits": {call: func(ctx context.Context, fleet *Fleet) error {
-			_, err := fleet.Admits(ctx, "prod", cfg)
+			_, err := fleet.CheckCredentials(ctx, "prod", cfg)
 			return err
 		}},
 		"unregister": {call: func(ctx context.Context, fleet *Fleet) error {

@@ -291,8 +291,8 @@ func (f *Flux) defectOf(ctx context.Context, o *unstructured.Unstructured) (stri
 	return defect(o, err == nil), nil
 }
 
-// Admits reports why a spoke rejects Flux's registered credentials, or "" if it accepts them or is not registered.
-func (f *Flux) Admits(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
+// CheckCredentials reports why a spoke rejects Flux's registered credentials, or "" if it accepts them or is not registered.
+func (f *Flux) CheckCredentials(ctx context.Context, cluster string, spoke *rest.Config) (string, error) {
 	have, err := f.registrationSecret(ctx, cluster)
 	if have == nil || err != nil {
 		return "", err

@@ -216,7 +216,7 @@ func TestRegisterErrors(t *testing.T) {
 	}
 }
 
-func TestAdmits(t *testing.T) {
+func TestCheckCredentials(t *testing.T) {
 	f, hub, spoke := withProd(t)
 	allowed, refusal := true, error(nil)
 	spoke.Typed.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -224,7 +224,7 @@ func TestAdmits(t *testing.T) {
 	})
 	admits := func(want string) {
 		t.Helper()
-		if why, err := f.Admits(t.Context(), "prod", &rest.Config{}); why != want || err != nil {
+		if why, err := f.CheckCredentials(t.Context(), "prod", &rest.Config{}); why != want || err != nil {
 			t.Errorf("%q, %v, want %q", why, err, want)
 		}
 	}
@@ -234,7 +234,7 @@ func TestAdmits(t *testing.T) {
 	allowed, refusal = true, apierrors.NewUnauthorized("x")
 	admits("its token is unknown there")
 	refusal = errors.New("refused")
-	if _, err := f.Admits(t.Context(), "prod", &rest.Config{}); err == nil || !strings.HasPrefix(err.Error(), "cluster prod: ") {
+	if _, err := f.CheckCredentials(t.Context(), "prod", &rest.Config{}); err == nil || !strings.HasPrefix(err.Error(), "cluster prod: ") {
 		t.Errorf("%v", err)
 	}
 	hub.Patch(t, kube.Secrets, "cluster-prod", flux.ClusterKubeconfig, map[string]any{"data": map[string]any{"value": "eA=="}})
@@ -245,10 +245,10 @@ func TestAdmits(t *testing.T) {
 	admits("its variables are missing")
 	broken := errors.New("broken")
 	hub.Refuse("get configmaps", broken)
-	if why, err := f.Admits(t.Context(), "prod", &rest.Config{}); why != "" || !errors.Is(err, broken) {
+	if why, err := f.CheckCredentials(t.Context(), "prod", &rest.Config{}); why != "" || !errors.Is(err, broken) {
 		t.Errorf("%q, %v", why, err)
 	}
-	if why, err := f.Admits(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
+	if why, err := f.CheckCredentials(t.Context(), "unknown", &rest.Config{}); why != "" || err != nil {
 		t.Errorf("%q, %v", why, err)
 	}
 }

@@ -280,8 +280,8 @@ func rootResource(o *unstructured.Unstructured) (schema.GroupVersionResource, er
 	}
 }
 
-// Strayed describes missing objects of the root and missing or modified repositories. Modified objects of the root are Git's concern, which may contain them.
-func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
+// Drift describes missing objects of the root and missing or modified repositories. Modified objects of the root are Git's concern, which may contain them.
+func (f *Flux) Drift(ctx context.Context, root engine.Root, repos []engine.Repository) ([]string, error) {
 	var lines []string
 	for _, r := range repos {
 		gone, other := false, false
@@ -299,7 +299,7 @@ func (f *Flux) Strayed(ctx context.Context, root engine.Root, repos []engine.Rep
 			lines = append(lines, fmt.Sprintf("repository %s was changed", r.Name))
 		}
 	}
-	extra, err := f.extras().Strayed(ctx, root.Extra)
+	extra, err := f.extras().Drift(ctx, root.Extra)
 	if err != nil {
 		return nil, err
 	}

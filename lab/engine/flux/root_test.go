@@ -159,8 +159,8 @@ func TestApplyRootInvalid(t *testing.T) {
 		if w := hub.Writes(); len(w) != 0 {
 			t.Errorf("%q: wrote %q", manifest, w)
 		}
-		if _, err := f.Strayed(t.Context(), engine.Root{Manifest: []byte(manifest)}, nil); err == nil {
-			t.Errorf("%q: Strayed accepts it", manifest)
+		if _, err := f.Drift(t.Context(), engine.Root{Manifest: []byte(manifest)}, nil); err == nil {
+			t.Errorf("%q: Drift accepts it", manifest)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func TestApplyRepositories(t *testing.T) {
 		if lines, err := f.ApplyRepositories(t.Context(), repos); err != nil || len(lines) != 0 {
 			t.Errorf("second call: %q, %v", lines, err)
 		}
-		if lines, err := f.Strayed(t.Context(), engine.Root{Manifest: []byte(rootManifest)}, repos); err != nil || len(lines) != 5 || !strings.Contains(lines[0], "gitrepository") {
-			t.Errorf("strayed %q, %v", lines, err)
+		if lines, err := f.Drift(t.Context(), engine.Root{Manifest: []byte(rootManifest)}, repos); err != nil || len(lines) != 5 || !strings.Contains(lines[0], "gitrepository") {
+			t.Errorf("drift %q, %v", lines, err)
 		}
 	}
 	apply("repository charts: http://forge/charts", "repository estate: http://forge/estate.git", "repository free: http://forge/free", "repository open: http://forge/open.git")
@@ -211,14 +211,14 @@ func TestApplyRepositories(t *testing.T) {
 	}
 }
 
-func TestStrayed(t *testing.T) {
+func TestDrift(t *testing.T) {
 	f, hub, _ := newFake(t)
 	repos := []engine.Repository{{Name: "charts", Type: "helm", URL: "http://forge/charts", Username: "lab", Password: "hush"}}
 	root := theRoot()
 	stray := func(want ...string) {
 		t.Helper()
-		if got, err := f.Strayed(t.Context(), root, repos); err != nil || !slices.Equal(got, want) {
-			t.Errorf("strayed %q, %v; want %q", got, err, want)
+		if got, err := f.Drift(t.Context(), root, repos); err != nil || !slices.Equal(got, want) {
+			t.Errorf("drift %q, %v; want %q", got, err, want)
 		}
 	}
 	stray("repository charts is gone", "gitrepository flux-system is gone", "gitrepository other is gone", "gitrepository far is gone", "kustomization flux-system is gone", "receiver lab-webhook is gone")
@@ -248,7 +248,7 @@ func TestApplyRootExtras(t *testing.T) {
 	root.Extra = []*unstructured.Unstructured{{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
 		"name": "front", "namespace": flux.Namespace, "labels": map[string]any{lab.LabelName: "homelab", lab.LabelPart: kube.ExtraPart},
 	}}}}
-	if lines, err := f.Strayed(t.Context(), root, nil); err != nil || lines[0] != "service front is gone" {
+	if lines, err := f.Drift(t.Context(), root, nil); err != nil || lines[0] != "service front is gone" {
 		t.Errorf("%q, %v", lines, err)
 	}
 	for _, want := range []int{1, 0} {

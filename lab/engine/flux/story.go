@@ -17,11 +17,11 @@ import (
 
 // Watch reports every application, calls ready, and then reports each change in order until ctx ends.
 func (f *Flux) Watch(ctx context.Context, seen func(lab.Application, engine.Observed), ready func()) error {
-	return watch(ctx, f.scene, seen, ready)
+	return watch(ctx, f.snapshots, seen, ready)
 }
 
 // watch reports the applications of the scenes returned by see. Those of a cluster that does not answer are unchanged.
-func watch(ctx context.Context, see func(context.Context, engine.Want) (scene, error), seen func(lab.Application, engine.Observed), ready func()) error {
+func watch(ctx context.Context, see func(context.Context, engine.Want) (snapshots, error), seen func(lab.Application, engine.Observed), ready func()) error {
 	type state struct {
 		lab.Application
 		engine.Observed
@@ -39,7 +39,7 @@ func watch(ctx context.Context, see func(context.Context, engine.Want) (scene, e
 			}
 			for _, name := range slices.Sorted(maps.Keys(known)) {
 				last := known[name]
-				if _, _, there := s.app(name); !there && !slices.ContainsFunc(s, func(one sight) bool { return one.silent != nil && one.cluster == last.Cluster }) {
+				if _, _, there := s.app(name); !there && !slices.ContainsFunc(s, func(one snapshot) bool { return one.silent != nil && one.cluster == last.Cluster }) {
 					last.Gone = true
 					seen(last.Application, last.Observed)
 					delete(known, name)

@@ -64,10 +64,10 @@ func TestDescribePods(t *testing.T) {
 	}
 }
 
-// A scene counts the wanted applications and those that are missing.
+// A snapshots counts the wanted applications and those that are missing.
 func TestSceneTotal(t *testing.T) {
 	f, _, _ := newFake(t, standing()+app("hub", "metrics", newCommit))
-	s, err := f.scene(t.Context(), engine.Want{})
+	s, err := f.snapshots(t.Context(), engine.Want{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,8 +114,8 @@ func (e Extras) await(ctx context.Context, objects []*unstructured.Unstructured)
 	return nil
 }
 
-// Strayed describes missing or modified extra objects.
-func (e Extras) Strayed(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
+// Drift describes missing or modified extra objects.
+func (e Extras) Drift(ctx context.Context, objects []*unstructured.Unstructured) ([]string, error) {
 	var lines []string
 	for _, o := range objects {
 		resource, err := extraResource(o)

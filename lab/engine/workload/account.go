@@ -14,9 +14,9 @@ import (
 	"homelab/lab"
 )
 
-// estranged returns the pods of workloads, named as for Wait, whose ServiceAccount was recreated after their start. Their token is the former account's, which the
+// podsWithStaleToken returns the pods of workloads, named as for Wait, whose ServiceAccount was recreated after their start. Their token is the former account's, which the
 // API server rejects, and kubelet renews it only near the end of its hour.
-func estranged(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]corev1.Pod, error) {
+func podsWithStaleToken(ctx context.Context, client kubernetes.Interface, namespace string, names []string) ([]corev1.Pod, error) {
 	accounts, err := client.CoreV1().ServiceAccounts(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("service accounts: %w", err)
@@ -68,7 +68,7 @@ func restart(ctx context.Context, client kubernetes.Interface, pods []corev1.Pod
 
 // Waiting describes the workloads that are not ready in a short line, or returns "".
 func Waiting(ctx context.Context, client kubernetes.Interface, namespace string, names []string) (string, error) {
-	pods, err := estranged(ctx, client, namespace, names)
+	pods, err := podsWithStaleToken(ctx, client, namespace, names)
 	if err != nil {
 		return "", err
 	}

@@ -34,7 +34,7 @@ func TestEstranged(t *testing.T) {
 		podOf("argocd-server-old", "server", before), podOf("argocd-server-new", "server", now), podOf("argocd-server-same", "same", before),
 		podOf("argocd-server-ahead", "ahead", before), podOf("argocd-server-none", "none", before), podOf("hers-old", "server", before), ended, leaving,
 	)
-	pods, err := estranged(t.Context(), client, "argocd", names)
+	pods, err := podsWithStaleToken(t.Context(), client, "argocd", names)
 	if err != nil || len(pods) != 1 || pods[0].Name != "argocd-server-old" {
 		t.Errorf("%v, %v", pods, err)
 	}

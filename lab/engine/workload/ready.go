@@ -28,7 +28,7 @@ func AwaitEngine(ctx context.Context, client kubernetes.Interface, e Engine, p l
 	within, cancel := context.WithTimeout(ctx, e.Within)
 	defer cancel()
 	short := func(s string) string { return strings.ReplaceAll(s, e.Affix, "") }
-	pods, err := estranged(within, client, e.Namespace, e.Workloads)
+	pods, err := podsWithStaleToken(within, client, e.Namespace, e.Workloads)
 	if err == nil {
 		err = restart(within, client, pods, func(d string) { p(e.Name + ": " + d) })
 	}

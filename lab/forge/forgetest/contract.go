@@ -90,7 +90,7 @@ func Contract(t *testing.T, s Subject) {
 		for range 2 {
 			must(t, s.Forge.Start(ctx, s.Spec, 0, nil))
 			got := observe(t, s.Forge)
-			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || !got.Admits || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Spec) {
+			if !got.Exists || !got.Volume || !got.Running || !got.Answers || !got.Prepared || !got.Guarded || got.Revision != "" || got.Inputs != s.Forge.Inputs(s.Spec) {
 				t.Errorf("observed %+v", got)
 			}
 			if !strings.HasPrefix(got.HostURL, "http://127.0.0.1:") {
@@ -284,7 +284,7 @@ func Contract(t *testing.T, s Subject) {
 		before := observe(t, s.Forge)
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
 		got := observe(t, s.Forge)
-		if got.Inputs == before.Inputs || !got.Admits || got.Revision != before.Revision || got.HostURL != before.HostURL {
+		if got.Inputs == before.Inputs || !got.Guarded || got.Revision != before.Revision || got.HostURL != before.HostURL {
 			t.Errorf("observed %+v, before the change %+v: want the same commits at the same address", got, before)
 		}
 	})
@@ -299,7 +299,7 @@ func Contract(t *testing.T, s Subject) {
 			t.Errorf("of others %+v, %v; want nothing, for certain", got, err)
 		}
 		must(t, s.Forge.Start(ctx, rebuilt, 0, nil))
-		if got := observe(t, s.Forge); !got.Prepared || !got.Answers || !got.Admits {
+		if got := observe(t, s.Forge); !got.Prepared || !got.Answers || !got.Guarded {
 			t.Errorf("started: %+v", got)
 		}
 		pushed, err := s.Forge.Push(ctx, tree, "again")

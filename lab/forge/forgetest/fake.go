@@ -54,7 +54,7 @@ func (f *Fake) Observe(context.Context) (forge.State, error) {
 		return s, nil
 	}
 	s.Running, s.Answers, s.Prepared, s.HostURL = true, !f.silent, !f.silent && !f.unprepared, "http://127.0.0.1:"+f.port
-	s.Admits = s.Prepared
+	s.Guarded = s.Prepared
 	if !s.Prepared {
 		s.Empty = f.unprepared && !f.silent
 		return s, nil

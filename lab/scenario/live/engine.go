@@ -87,7 +87,7 @@ func (e Engine) Mark(ctx context.Context, cluster string, m scenario.Marks) erro
 
 // Settled returns the commit that the root is synced to.
 func (e Engine) Settled(ctx context.Context) (string, error) {
-	s, err := e.Hub.Standing(ctx)
+	s, err := e.Hub.Snapshot(ctx)
 	if err != nil || !s.Settled {
 		return "", err
 	}

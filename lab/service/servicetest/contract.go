@@ -34,7 +34,7 @@ func Contract(t *testing.T, s Subject) {
 	observe := func(standing string) service.State {
 		t.Helper()
 		st, err := s.Service.Observe(t.Context())
-		if err != nil || st.Standing() != standing {
+		if err != nil || st.Phase() != standing {
 			t.Fatalf("%+v, %v; want %s", st, err, standing)
 		}
 		return st

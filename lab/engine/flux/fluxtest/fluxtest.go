@@ -79,8 +79,8 @@ status:
 ---`, cluster, name)
 }
 
-// Standing returns a converged lab.
-func Standing() string {
+// Converged returns a converged lab.
+func Converged() string {
 	return Source(NewCommit) + Layer("flux-system", "", NewCommit) + App("prod", "podinfo", NewCommit) + Release("prod", "podinfo")
 }
 

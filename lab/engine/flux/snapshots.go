@@ -13,8 +13,8 @@ import (
 	"homelab/lab/engine/flux/reconciliation"
 )
 
-// sight is a snapshot of one Flux.
-type sight struct {
+// snapshot is the state of one Flux.
+type snapshot struct {
 	reconciliation.View
 	flux          *Flux
 	cluster       string // the only cluster that it manages; empty for all
@@ -22,30 +22,30 @@ type sight struct {
 	silent        error // why it did not answer
 }
 
-// scene is a snapshot of every Flux of a lab, the hub's first.
-type scene []sight
+// snapshots are the states of all Fluxes of a lab, the hub's first.
+type snapshots []snapshot
 
-// scene observes a Flux that manages all clusters.
-func (f *Flux) scene(ctx context.Context, _ engine.Want) (scene, error) {
-	s, err := f.sight(ctx)
+// snapshots observes a Flux that manages all clusters.
+func (f *Flux) snapshots(ctx context.Context, _ engine.Want) (snapshots, error) {
+	s, err := f.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return scene{s}, nil
+	return snapshots{s}, nil
 }
 
-// sight observes Flux once.
-func (f *Flux) sight(ctx context.Context) (sight, error) {
+// snapshot observes Flux once.
+func (f *Flux) snapshot(ctx context.Context) (snapshot, error) {
 	registrations, err := f.registrations(ctx)
 	if err != nil {
-		return sight{}, err
+		return snapshot{}, err
 	}
 	v, err := f.lookAt(ctx, f.scopeOf(registrations))
-	return sight{View: v, flux: f, cluster: f.home, registrations: registrations}, err
+	return snapshot{View: v, flux: f, cluster: f.home, registrations: registrations}, err
 }
 
 // judge returns the pending objects, per Flux. With askers, unanswered objects are pending.
-func (s scene) judge(want engine.Want, asks map[string]*reconciliation.Asker) []reconciliation.Pending {
+func (s snapshots) judge(want engine.Want, asks map[string]*reconciliation.Asker) []reconciliation.Pending {
 	switch len(s) {
 	case 0: // nothing was seen yet
 		return reconciliation.View{}.Judge(want, nil, nil)
@@ -72,7 +72,7 @@ func (s scene) judge(want engine.Want, asks map[string]*reconciliation.Asker) []
 			continue
 		}
 		reason := "is not generated yet"
-		if i := slices.IndexFunc(s, func(one sight) bool {
+		if i := slices.IndexFunc(s, func(one snapshot) bool {
 			return one.silent != nil && strings.HasPrefix(name, lab.ApplicationName(one.cluster, ""))
 		}); i >= 0 {
 			reason = "cluster " + s[i].cluster + " does not answer"
@@ -82,18 +82,18 @@ func (s scene) judge(want engine.Want, asks map[string]*reconciliation.Asker) []
 	return list
 }
 
-// app returns an application, and the sight that contains it.
-func (s scene) app(name string) (kustomizev1.Kustomization, sight, bool) {
+// app returns an application, and the snapshot that contains it.
+func (s snapshots) app(name string) (kustomizev1.Kustomization, snapshot, bool) {
 	for _, one := range s {
 		if k, there := one.Apps[name]; there {
 			return k, one, true
 		}
 	}
-	return kustomizev1.Kustomization{}, sight{}, false
+	return kustomizev1.Kustomization{}, snapshot{}, false
 }
 
 // applications returns all applications, sorted by name.
-func (s scene) applications() []lab.Application {
+func (s snapshots) applications() []lab.Application {
 	list := []lab.Application{}
 	for _, one := range s {
 		list = append(list, one.Applications()...)
@@ -103,7 +103,7 @@ func (s scene) applications() []lab.Application {
 }
 
 // total returns the number of applications to wait for.
-func (s scene) total(want engine.Want) int {
+func (s snapshots) total(want engine.Want) int {
 	n := 0
 	for _, one := range s {
 		for name, k := range one.Apps {
@@ -120,9 +120,9 @@ func (s scene) total(want engine.Want) int {
 	return n
 }
 
-// standing summarises a scene.
-func (s scene) standing() engine.Standing {
-	st := engine.Standing{Applications: s.applications(), Settled: true}
+// standing summarises a snapshots.
+func (s snapshots) standing() engine.Snapshot {
+	st := engine.Snapshot{Applications: s.applications(), Settled: true}
 	for i, one := range s {
 		if one.silent != nil {
 			st.Silent = append(st.Silent, one.cluster)

@@ -22,7 +22,7 @@ func TestStanding(t *testing.T) {
 		"foreign root": {source(newCommit) + strings.ReplaceAll(layer("flux-system", "", newCommit), "homelab/name: homelab", "homelab/name: other"), false, false, ""},
 	} {
 		f, _, _ := newFake(t, tc.objects)
-		s, err := f.Standing(t.Context())
+		s, err := f.Snapshot(t.Context())
 		if err != nil || s.Root != tc.root || s.Settled != tc.settled || s.Revision != tc.revision {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
@@ -44,7 +44,7 @@ func TestBehind(t *testing.T) {
 		"compared before its cluster": {standing(), time.Now().Add(-time.Minute), []string{"prod-podinfo"}},
 	} {
 		f, _, _ := newFake(t, tc.objects)
-		s, err := f.Standing(t.Context())
+		s, err := f.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func TestStanding(t *testing.T) {
 		"": {{Cluster: "prod", Addon: "podinfo", Version: "6.9.2"}}, ", as dev runs it (healthy)": {app},
 		", while dev still runs 6.7.0": {older}, ", while dev is Synced and Degraded there": {sick},
 	} {
-		if got := p.Standing(est, apps); got != want {
+		if got := p.Evidence(est, apps); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
