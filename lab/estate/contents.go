@@ -50,7 +50,7 @@ func (l *loader) unsyncedRoots() {
 			const why = "below the root, which cannot be synced"
 			switch g := &l.estate.Applications[i]; {
 			case g.Folder != t.key():
-			case t.repo == nil:
+			case t.repo == nil && !t.chart:
 				g.Doubt = why
 			default:
 				needs.Unsynced(g, why)
@@ -60,8 +60,8 @@ func (l *loader) unsyncedRoots() {
 }
 
 // leads reports whether an Application contains only Argo CD objects.
-func (l *loader) leads(app *appset.Template) bool {
-	trees, leading := l.trees(app, ""), 0
+func (l *loader) leads(app *appset.Template, at lab.Position) bool {
+	trees, leading := l.trees(app, "", at), 0
 	for _, t := range trees {
 		of := l.held[t.folder()]
 		if leading += of.leading; of.other > 0 {

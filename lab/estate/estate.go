@@ -124,7 +124,7 @@ func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget(), chartBudget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
 	l.digested, l.searched, l.fetched, l.registrations = map[[2]string]string{}, map[[3]string]bool{}, map[string][]string{}, map[string]lab.Registration{}
-	l.units, l.charts, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, l.mounted.File
+	l.units, l.charts, l.chartFolders, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, map[string]bool{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
 	return l
 }
@@ -169,6 +169,9 @@ type loader struct {
 	haveChart   func(lab.ChartUse) bool
 	openChart   func(lab.ChartUse) (lab.ChartFiles, error) // nil if no chart can be read
 	charts      map[lab.ChartUse]openedChart
+
+	chartFolders map[string]bool // names of the trees of charts, NAME-VERSION
+
 	mounted     mount.Mounts
 	earlier     []lab.Cluster // see WithLeft
 

@@ -31,6 +31,7 @@ type plainApplication struct {
 // tree is a folder that an Application syncs to the hub.
 type tree struct {
 	repo             *lab.Repository // nil for the estate
+	chart            bool            // of a chart repository: dir is NAME-VERSION
 	dir              string          // within the repository
 	recurse          bool
 	include, exclude string
@@ -68,7 +69,7 @@ func (l *loader) follow() {
 				continue // reported by expand
 			}
 			for _, app := range x.Applications {
-				pending = append(pending, l.trees(&app.Template, s.manual)...)
+				pending = append(pending, l.trees(&app.Template, s.manual, app.Origins("metadata", "name")[0].Position)...)
 			}
 		}
 		if len(pending) == 0 {
@@ -95,16 +96,14 @@ func (l *loader) rootTrees() []tree {
 			}
 			for _, source := range app.Spec.All() {
 				r, ok := l.source(source.RepoURL)
-				if !ok && source.RepoURL != "" {
-					switch {
-					case source.Chart != "":
-						l.unknown(at, "chart "+source.Chart+" of "+source.RepoURL, "lab does not wait for it")
-					case source.Path != "":
-						l.unknown(at, source.Path+" of "+source.RepoURL, cureOf(source.RepoURL))
-					}
-					continue
+				switch {
+				case source.Chart != "" && !ok:
+					trees = append(trees, l.chartTree(app, source, at, true)...)
+				case ok || source.RepoURL == "":
+					trees = append(trees, l.treeOf(r, app, source, &at)...)
+				case source.Path != "":
+					l.unknown(at, source.Path+" of "+source.RepoURL, cureOf(source.RepoURL))
 				}
-				trees = append(trees, l.treeOf(r, app, source, &at)...)
 			}
 		}
 	}
@@ -114,17 +113,20 @@ func (l *loader) rootTrees() []tree {
 	return trees
 }
 
-// trees returns the folders of the estate and of mounted repositories that an Application syncs to the hub. above is the
-// manually synced application above it, or empty.
-func (l *loader) trees(app *appset.Template, above string) []tree {
+// trees returns the folders of the estate and of mounted repositories, and the charts, that an Application at a position syncs to the hub. above is the manually synced
+// application above it, or empty.
+func (l *loader) trees(app *appset.Template, above string, at lab.Position) []tree {
 	if !ToHub(l.estate, app) {
 		return nil
 	}
 	var trees []tree
 	for _, source := range app.Spec.All() {
-		if r, ok := l.source(source.RepoURL); ok {
+		switch r, ok := l.source(source.RepoURL); {
+		case ok:
 			trees = append(trees, l.treeOf(r, app, source, nil)...)
-		} else if app.Spec.Destination.Namespace == NamespaceOf(l.estate) {
+		case source.Chart != "":
+			trees = append(trees, l.chartTree(app, source, at, false)...)
+		case app.Spec.Destination.Namespace == NamespaceOf(l.estate):
 			l.unsure = true
 		}
 	}
@@ -314,7 +316,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 				p.doc = doc
 			}
 			l.plain = append(l.plain, p)
-			return l.trees(app, t.manual)
+			return l.trees(app, t.manual, p.at)
 		}
 	}
 	return nil

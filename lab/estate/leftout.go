@@ -25,7 +25,7 @@ func (l *loader) leaveOut(g *lab.Generated, app *appset.Template, above string) 
 	case above != "":
 		needs.Unsynced(g, "below "+above+", which is synced manually")
 		g.Held = true
-	case l.replaces(app):
+	case l.replaces(app, g.At):
 		g.LeftOut, g.Replaces = replacesEngine, true
 	case hasPlugin(app):
 		needs.Unsynced(g, "rendered by a plugin, which the lab's engine does not have")

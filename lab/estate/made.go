@@ -257,22 +257,27 @@ func (l *loader) chartFiles(use lab.ChartUse) (lab.ChartFiles, error) {
 	if use.Repository == l.inputs().ChartRepoURL {
 		use.Repository = ""
 	}
-	key := use
-	key.At = lab.Position{}
-	of, known := l.charts[key]
+	of, known := l.charts[unplaced(use)]
 	if !known {
 		of.at = use.At
 		of.ChartFiles, of.err = l.openChart(use)
-		l.charts[key] = of
+		l.charts[unplaced(use)] = of
 	}
 	return of.ChartFiles, of.err
+}
+
+// unplaced returns a chart without the place that names it.
+func unplaced(use lab.ChartUse) lab.ChartUse {
+	use.At = lab.Position{}
+	return use
 }
 
 // openedChart is a chart, or the reason that it cannot be read.
 type openedChart struct {
 	lab.ChartFiles
-	at  lab.Position // that names it first
-	err error
+	at     lab.Position // that names it first
+	err    error
+	unread bool // noted
 }
 
 // missingCharts notes the charts of chart repositories that were asked for and are not on this machine. Lab's own are made when they are needed.
@@ -282,7 +287,7 @@ func (l *loader) missingCharts() {
 	}
 	var missing lab.Problems
 	for use, of := range l.charts {
-		if of.err != nil && use.Repository != "" {
+		if of.err != nil && use.Repository != "" && !of.unread {
 			missing = append(missing, lab.Problem{Code: finding.NotHere, Position: of.at, Message: chartTitle(use) + " is not on this machine: " + of.err.Error()})
 		}
 	}

@@ -34,8 +34,13 @@ func (l *loader) badPath(r *lab.Repository, ours bool, source appset.Source) str
 	return fmt.Sprintf("no folder %s in %s", dir, where)
 }
 
-// isOwn reports whether a file is the estate's, not a mounted repository's.
+// isOwn reports whether a file is the estate's, not a mounted repository's or a chart's.
 func (l *loader) isOwn(file string) bool {
+	for dir := range l.chartFolders {
+		if strings.HasPrefix(file, dir+"/") {
+			return false
+		}
+	}
 	return file != "" && !slices.ContainsFunc(l.estate.Repositories, func(r lab.Repository) bool { return strings.HasPrefix(file, r.Dir+"/") })
 }
 

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/finding"
@@ -18,10 +20,11 @@ import (
 // maxRenderings limits the renderings of an estate: a chart may generate an Application of itself under another name, and so on.
 const maxRenderings = 200
 
-// rendering is how an Application's folder is rendered.
+// rendering is how an Application's folder or chart is rendered.
 type rendering struct {
-	render.Source
+	made               // of a folder, its Source alone
 	root *lab.Position // position of the root's Application that syncs it, or nil
+	at   lab.Position  // of the Application of a chart
 }
 
 // sourceOf returns how a folder is rendered.
@@ -52,12 +55,58 @@ func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source
 
 // rendering records how a folder is rendered and returns a key for it.
 func (l *loader) rendering(fsys fs.FS, app *appset.Template, source appset.Source, root *lab.Position) string {
-	x := rendering{root: root, Source: l.sourceOf(fsys, app, source)}
-	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // cannot fail: strings and decoded JSON
-	if _, known := l.renderings[string(key)]; !known {
-		l.renderings[string(key)] = x
+	key := renderingKey(app, source)
+	if _, known := l.renderings[key]; !known {
+		l.renderings[key] = rendering{root: root, made: made{Source: l.sourceOf(fsys, app, source)}}
 	}
+	return key
+}
+
+func renderingKey(app *appset.Template, source appset.Source) string {
+	key, _ := json.Marshal([]any{app.Metadata.Name, app.Spec.Project, app.Spec.Destination, app.Spec.All(), source}) // cannot fail: strings and decoded JSON
 	return string(key)
+}
+
+// chartTree returns the tree of a chart of a chart repository. Lab's own lead to nothing, and what replaces the engine is left out. One that cannot be read is noted, once,
+// if it is for the engine's namespace: what leads to others usually is.
+func (l *loader) chartTree(app *appset.Template, source appset.Source, at lab.Position, ofRoot bool) []tree {
+	if source.RepoURL == l.inputs().ChartRepoURL || slices.Contains(engineCharts, path.Base(source.Chart)) {
+		return nil
+	}
+	key := renderingKey(app, source)
+	x, known := l.renderings[key]
+	if !known {
+		x.made, x.at = l.sourceFor(at, app, source, kubeVersion(l.estate.Hub())), at
+		if x.Budget = l.chartBudget; ofRoot {
+			x.root = &x.at
+		}
+		l.renderings[key] = x
+	}
+	if x.err == nil {
+		dir := x.name("", "")
+		l.chartFolders[dir] = true
+		return []tree{{chart: true, dir: dir, rendering: key, namespace: cmp.Or(app.Spec.Destination.Namespace, corev1.NamespaceDefault)}}
+	}
+	if ofRoot || app.Spec.Destination.Namespace == NamespaceOf(l.estate) {
+		l.unsure = true
+		l.unread(lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: at})
+	}
+	return nil
+}
+
+// unread notes, once, a chart that cannot be read and may lead to applications.
+func (l *loader) unread(use lab.ChartUse) {
+	of := l.charts[unplaced(use)]
+	if of.unread {
+		return
+	}
+	of.unread, of.at = true, use.At
+	l.charts[unplaced(use)] = of
+	message := "unknown: " + chartTitle(use) + " could not be read"
+	if of.err != nil {
+		message += ": " + of.err.Error()
+	}
+	l.note(finding.UnknownOutput, use.At, message, "lab does not wait for what it leads to")
 }
 
 // syncRendered is sync for a chart or a kustomization. Addons are not rendered: they contain no Applications.
@@ -74,6 +123,9 @@ func (l *loader) syncRendered(t tree) []tree {
 		return nil
 	}
 	docs, err := render.Render(x.Source)
+	if t.chart {
+		docs, err = x.named(docs, err)
+	}
 	if err != nil {
 		l.renderFailed(t, x, err)
 		return nil
@@ -94,7 +146,14 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 		p.Position = *x.root // its reference to the folder is wrong
 	}
 	p.Line = max(p.Line, 1)
+	x.err = err
 	switch {
+	case t.chart && render.Exceeds(err):
+		l.exceeded(x.Source, x.at, err)
+	case t.chart && x.root != nil && x.unrenderable() != "":
+		l.at(p.Code, x.at, x.Application+" cannot be rendered: "+p.Message+" ("+p.Position.String()+")", p.Cure)
+	case t.chart:
+		l.note(finding.UnknownOutput, x.at, "unknown: the chart of "+x.Application+" could not be rendered: "+p.Message+" ("+p.Position.String()+")", "lab does not wait for what it leads to")
 	case known != nil && known.Remote != "":
 		cure := "lab does not wait for its Applications"
 		if p.Cure != "" {

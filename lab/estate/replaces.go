@@ -22,8 +22,8 @@ var engineCharts = []string{"argo-cd"} // Flux replaces nothing of Argo CD
 
 // replaces reports whether an Application installs an engine on the hub: its chart, directly or as a dependency, or its manifests. One whose folder also has other
 // Applications does not count, as they would be left out with it.
-func (l *loader) replaces(app *appset.Template) bool {
-	if !ToHub(l.estate, app) || slices.ContainsFunc(l.trees(app, ""), func(t tree) bool { return l.held[t.folder()].leading > 0 }) {
+func (l *loader) replaces(app *appset.Template, at lab.Position) bool {
+	if !ToHub(l.estate, app) || slices.ContainsFunc(l.trees(app, "", at), func(t tree) bool { return l.held[t.folder()].leading > 0 }) {
 		return false
 	}
 	return slices.ContainsFunc(app.Spec.All(), func(source appset.Source) bool {

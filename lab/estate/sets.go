@@ -279,9 +279,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 
 // begin records what an Application's own fields say, besides its sources. above is the manually synced application above it.
 func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w wave) {
-	g.Leads = l.leads(app)
+	g.Leads = l.leads(app, g.At)
 	l.leaveOut(g, app, above)
-	for _, t := range l.trees(app, "") {
+	for _, t := range l.trees(app, "", g.At) {
 		g.Syncs = append(g.Syncs, t.key())
 	}
 	w.place(g)

@@ -187,7 +187,7 @@ func (l *linter) unrendered(a application, p lab.Problem) {
 		rule, _ = finding.ByCode(finding.CannotRender)
 	}
 	f := finding.Finding{Rule: rule.Code, Severity: rule.Severity, Position: p.Position, Subject: finding.Subject{Cluster: a.Cluster, Application: a.Name}, Message: message, Cure: p.Cure}
-	if f.Severity == finding.Error && l.mounted(a.At.File) {
+	if f.Severity == finding.Error && l.elsewhere(a) {
 		f.Severity = finding.Warning
 	}
 	if !l.exists(p.File) {
@@ -209,6 +209,9 @@ func (l *linter) mounted(name string) bool {
 		return path.Clean(r.Dir) != "." && strings.HasPrefix(name, path.Clean(r.Dir)+"/")
 	})
 }
+
+// elsewhere reports whether an application is of a mounted repository or of a chart.
+func (l *linter) elsewhere(a application) bool { return l.mounted(a.At.File) || !l.exists(a.At.File) }
 
 // file resolves a file of the estate or of a mounted repository.
 func (l *linter) file(name string) (fs.FS, string) {

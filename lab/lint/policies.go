@@ -125,7 +125,7 @@ func (l *linter) policiesOf(members []member) {
 			}
 			severity := finding.Note
 			switch {
-			case slices.Contains(v.Actions, admission1.Deny) && !l.mounted(m.At.File):
+			case slices.Contains(v.Actions, admission1.Deny) && !l.elsewhere(m.application):
 				severity = finding.Error
 			case slices.Contains(v.Actions, admission1.Deny), slices.Contains(v.Actions, admission1.Warn):
 				severity = finding.Warning

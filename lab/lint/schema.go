@@ -103,7 +103,7 @@ func (l *linter) misfits(a application, o desired.Object, say sayer) {
 				of.Message, severity = of.Message+", which is dropped", finding.Warning
 			}
 		}
-		if l.mounted(a.At.File) {
+		if l.elsewhere(a) {
 			severity = finding.Warning
 		}
 		message := o.ID() + " " + of.Message
