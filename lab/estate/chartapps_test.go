@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
 
 	"homelab/lab"
 	"homelab/lab/needs"
+	"homelab/lab/strict"
 	"homelab/lab/supply/charts"
 	"homelab/lab/supply/charts/chartstest"
 )
@@ -135,5 +137,110 @@ func TestAppsOfCharts(t *testing.T) {
 	}
 	if _, notes = read(judging(cache), applicationOf("broken", chart("broken", ""), onHub)); !strings.Contains(notes, "unknown: the chart of broken could not be rendered: ") {
 		t.Error(notes)
+	}
+}
+
+// Flux's objects in charts are followed, in Git and elsewhere: releases, sources and Kustomizations.
+func TestFluxObjectsOfCharts(t *testing.T) {
+	cache := charts.Cache{Dir: t.TempDir()}
+	leaf := chartstest.ConfigMap("leaf", "1.0.0")
+	tree := map[string]string{"values.yaml": "chart: none\n", "templates/all.yaml": `apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: {name: theirs}
+spec: {interval: 1h, url: "{{ .Values.repository }}"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: size}
+data: {values.yaml: "size: 7"}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: leaf}
+spec:
+  interval: 1h
+  valuesFrom: [{kind: ConfigMap, name: size}]
+  chart: {spec: {chart: {{ .Values.chart }}, version: 1.0.0, sourceRef: {kind: HelmRepository, name: theirs}}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: below}
+spec: {interval: 1h, prune: true, path: extra, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}
+`}
+	server := chartstest.Repository(t, leaf, chartstest.Chart{Name: "apps", Version: "1.0.0", Files: tree})
+	puller := cache.NewPuller(charts.Options{})
+	for _, name := range []string{"apps", "leaf"} {
+		if _, err := puller.Pull(t.Context(), lab.ChartUse{Name: name, Version: "1.0.0", Repository: server.URL}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(name, chart, values string) (*lab.Estate, string) {
+		t.Helper()
+		files := defaultFiles(t)
+		const file = "addons/metrics-server/flux/release.yaml"
+		files[file] = &fstest.MapFile{Mode: 0o644, Data: []byte(string(files[file].Data) + fmt.Sprintf(`---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: {name: apps, namespace: flux-system}
+spec: {interval: 1h, url: %q}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: %s, namespace: flux-system}
+spec: {interval: 1h, chart: {spec: %s}, values: {repository: %q, %s}}
+`, server.URL, name, chart, server.URL, values))}
+		files["charts/apps/Chart.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: v2\nname: apps\nversion: 1.0.0\n")}
+		for name, text := range tree {
+			files["charts/apps/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		files["extra/cm.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: default}\n")}
+		e, apps, err := Desired(files, "", "homelab", append(judging(cache), WithEngine(lab.EngineFlux))...)
+		if err != nil {
+			t.Fatal(errors.Unwrap(err))
+		}
+		var lines []string
+		for _, a := range apps {
+			objects, problems := a.Objects()
+			for _, o := range objects {
+				if strings.HasSuffix(o.Part, "/leaf") || strict.Text(o.Node, "metadata", "name") == "extra" {
+					lines = append(lines, a.Name+" "+o.ID()+" "+strict.Text(o.Node, "data", "size"))
+				}
+			}
+			for _, p := range problems {
+				lines = append(lines, p.String())
+			}
+		}
+		for _, n := range e.Notes {
+			lines = append(lines, n.String())
+		}
+		return e, strings.Join(lines, "\n")
+	}
+	for name, chart := range map[string]string{
+		"fetched": "{chart: apps, version: 1.0.0, sourceRef: {kind: HelmRepository, name: apps}}",
+		"in-git":  "{chart: charts/apps, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, text := read(name, chart, "chart: leaf")
+			t.Log(text)
+			i := slices.IndexFunc(e.Applications, func(g lab.Generated) bool { return strings.Contains(g.Name, "below") })
+			if i < 0 {
+				t.Fatalf("the Kustomization is not followed:\n%s", text)
+			}
+			if g := e.Applications[i]; len(g.Needs) != 1 || !strings.HasSuffix(g.Needs[0], "-metrics-server") || g.LeftOut != "" {
+				t.Errorf("%+v", g)
+			}
+			for _, want := range []string{" ConfigMap cluster-hub/leaf 7", " ConfigMap default/extra "} {
+				if !strings.Contains(text, want) {
+					t.Errorf("lacks %s:\n%s", want, text)
+				}
+			}
+			e, text = read(name, chart, "chart: gone")
+			if !strings.Contains(text, "unknown: chart gone 1.0.0 could not be read: lab charts pull: lab does not wait for what it leads to") {
+				t.Error(text)
+			}
+		})
+	}
+	if _, text := read("gone", "{chart: gone, version: 1.0.0, sourceRef: {kind: HelmRepository, name: apps}}", "chart: none"); strings.Count(text, "unknown: chart gone 1.0.0 could not be read") != 1 {
+		t.Error(text)
 	}
 }

@@ -43,6 +43,13 @@ func (l *loader) note(code string, p lab.Position, message, cure string) {
 	l.estate.Notes = append(l.estate.Notes, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
 }
 
+// noteOnce is note for what is looked at several times.
+func (l *loader) noteOnce(code string, p lab.Position, message, cure string) {
+	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p && o.Message == message }) {
+		l.note(code, p, message, cure)
+	}
+}
+
 // cluster checks a cluster against the rest of the estate.
 func (l *loader) cluster(c lab.Cluster) {
 	l.nodeNames(c)

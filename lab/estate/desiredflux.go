@@ -125,6 +125,23 @@ func positions(n *yaml.Node, file string, path []string) []lab.Position {
 	return []lab.Position{{File: file, Line: n.Line}}
 }
 
+// ownCharts is the source of lab's own charts.
+const ownCharts = "HelmRepository " + flux.Namespace + "/charts"
+
+// chartOf returns the chart of a release that is in a chart repository.
+func (l *loader) chartOf(r fluxset.Release) lab.ChartUse {
+	use := lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
+	if use.Name == "" { // an OCIRepository
+		use.Name = path.Base(r.URL)
+		use.Repository = strings.TrimSuffix(r.URL, "/"+use.Name)
+		use.Version = cmp.Or(r.Revision, "latest")
+	}
+	if r.Source == ownCharts {
+		use.Repository = l.inputs().ChartRepoURL
+	}
+	return use
+}
+
 // release returns how a HelmRelease is rendered.
 func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Release) made {
 	if r.Values == nil {
@@ -132,15 +149,7 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 	}
 	m, use := made{}, lab.ChartUse{}
 	if r.Folder == "" {
-		use = lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At}
-		if use.Name == "" { // an OCIRepository
-			use.Name = path.Base(r.URL)
-			use.Repository = strings.TrimSuffix(r.URL, "/"+use.Name)
-			use.Version = cmp.Or(r.Revision, "latest")
-		}
-		if r.Source == "HelmRepository "+flux.Namespace+"/charts" {
-			use.Repository = l.inputs().ChartRepoURL
-		}
+		use = l.chartOf(r)
 		r.Folder = "."
 		m = l.chartSource(use, func(files fs.FS) render.Source { return render.Source{FS: files} })
 	} else {

@@ -18,6 +18,7 @@ import (
 	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -183,7 +184,7 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 		vars[flux.NamespaceOf(c.Name)] = flux.Variables(lab.Strings(reg.Labels), lab.Strings(reg.Annotations))
 	}
 	own := l.ownSource(cluster, in)
-	return fluxset.World{
+	w := fluxset.World{
 		FS: l.fsys, Budget: l.budget, Scope: l.fluxScope(cluster), Extra: l.estate.Hub().Engine.Extra,
 		Foreign: func(cluster string) bool {
 			c, _ := l.estate.Cluster(cluster)
@@ -225,6 +226,8 @@ func (l *loader) fluxWorld(cluster string) fluxset.World {
 			return l.fsys, "", nil
 		},
 	}
+	w.Contents = func(r fluxset.Release) []render.Document { return l.contentsOf(w, r) }
+	return w
 }
 
 // ownSource returns the key of the estate's repository in the root of a cluster, the first that is not mounted: the engine replaces it by the forge's.
@@ -341,14 +344,14 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		case r.Suspended:
 			g.Held = g.Held || g.LeftOut == ""
 			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")
-		case r.Source == "HelmRepository "+flux.Namespace+"/charts" && r.URL == "":
+		case r.Source == ownCharts && r.URL == "":
 			at := r.At
 			if version, pinned := addon.Version(c.Environment); version == r.Version {
 				at = pinned
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
 			l.chart(&g, w, x, app, r)
-		case r.URL == "" && mounted != nil:
+		case r.URL == "" && (mounted != nil || !l.isOwn(r.At.File)):
 			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
 		case r.URL == "":
 			l.addProblem(lab.Problem{Code: finding.SourceMissing, Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + flux.Namespace})
@@ -365,7 +368,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 					l.chart(&g, w, x, app, r)
 					break
 				}
-				if mounted != nil { // not ours to fix
+				if mounted != nil || !l.isOwn(r.At.File) { // not ours to fix
 					g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: no chart folder %s in %s", r.Name, r.Folder, cmp.Or(dir, "the estate")))
 					break
 				}

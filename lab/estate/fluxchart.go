@@ -1,14 +1,19 @@
 package estate
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io/fs"
+	"path"
 	"slices"
 
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate/document"
+	"homelab/lab/finding"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
@@ -55,6 +60,44 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	for _, u := range append(kinds, waits...) {
 		g.Lacks = append(g.Lacks, needOf(x, "HelmRelease "+r.Name+" ", u))
 	}
+}
+
+// contentsOf returns the objects of a release's chart, if it may have some of Flux. Lab's own charts have none. What is not known of one for a namespace of Flux's objects, as what
+// leads to others usually is, is noted.
+func (l *loader) contentsOf(w fluxset.World, r fluxset.Release) []render.Document {
+	if r.Source == ownCharts || r.URL == "" || r.Artifact {
+		return nil
+	}
+	m := l.release(w, fluxset.Application{}, r)
+	_, leads := flux.ClusterOf(r.TargetNamespace)
+	leads = leads || r.TargetNamespace == flux.Namespace
+	switch {
+	case m.err != nil && r.Values != nil && r.Folder == "" && leads:
+		l.unread(l.chartOf(r))
+		return nil
+	case m.err != nil && r.Values == nil && leads:
+		l.noteOnce(finding.UnknownOutput, r.At, "unknown: the values of HelmRelease "+r.Name+", so what it leads to", "lab does not wait for that")
+		return nil
+	case m.err != nil:
+		return nil
+	}
+	const word = "toolkit.fluxcd.io"
+	values, err := json.Marshal(r.Values)
+	if _, there := fs.Stat(m.FS, path.Join(m.Path, "Chart.yaml")); there != nil || err != nil || !bytes.Contains(values, []byte(word)) && !fluxset.Mentions(m.FS, m.Path, word) {
+		return nil
+	}
+	budget := l.chartBudget
+	if r.Folder != "" {
+		budget = w.Budget
+	}
+	objects, err := m.named(m.as.RenderIn(m.FS, m.manifest, budget))
+	if known := new(render.Error); errors.As(err, &known) && !render.Exceeds(err) {
+		l.noteOnce(finding.UnknownOutput, r.At, "unknown: the chart of HelmRelease "+r.Name+" could not be rendered: "+known.Message+" ("+known.Position.String()+")", "lab does not wait for what it leads to")
+	}
+	if r.Folder == "" {
+		l.chartFolders[m.name("", "")] = true
+	}
+	return objects
 }
 
 // needOf returns what an application lacks.

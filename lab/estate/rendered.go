@@ -199,9 +199,7 @@ func (l *loader) exceeded(from render.Source, at lab.Position, err error) {
 	case from.Chart != "":
 		p.Position, message = at, message+" ("+p.Position.String()+")"
 	}
-	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p.Position && o.Message == message }) {
-		l.note(finding.CannotRender, p.Position, message, p.Cure)
-	}
+	l.noteOnce(finding.CannotRender, p.Position, message, p.Cure)
 }
 
 // unknown notes a source whose content the files do not show.

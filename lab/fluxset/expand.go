@@ -39,6 +39,7 @@ type World struct {
 	Namespaces func(cluster string) []string                                  // that exist without the estate; nil if unknown; may be nil
 	Nodes      func(cluster string) []map[string]string                       // labels of the nodes that run pods; nil if unknown; may be nil
 	Repository func(url, revision string) (fsys fs.FS, dir string, why error) // of a GitRepository, at dir in the estate; *Absent if not in the files
+	Contents   func(Release) []render.Document                                // objects of a release's chart, if it may have some of Flux; may be nil
 }
 
 // Absent is the error for a repository or revision that is not in the files.
@@ -64,6 +65,7 @@ type Application struct {
 	Reads           []Read
 
 	Parent    string   // key of the Kustomization that applies it; empty for a root
+	Release   string   // HelmRelease of Parent whose chart has it; empty for none
 	DependsOn []string // keys
 	Waits     bool     // for its objects to be ready
 	Sources   []string // URLs outside the estate of sources that it waits for

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/render"
@@ -125,27 +128,69 @@ func (x *expander) leads(app *Application, literal string, depth int) {
 		switch {
 		case ignored(o.Node):
 		case strict.Text(o.Node, "kind") == "HelmRelease":
-			app.Releases = append(app.Releases, x.release(o))
-			app.Releases[len(app.Releases)-1].Remote = x.remote(app, o)
-			x.assign(app)
-			x.readValues(app, o)
-			x.account(app, o)
-			if app.mounted {
-				x.leaveOutRemote(app, o.Node)
+			x.releases(app, o, literal, "", depth)
+		case isKustomization(o.Node):
+			x.below(app, o, "", depth)
+		}
+	}
+}
+
+// below follows a Kustomization that an application applies, or the chart of its release.
+func (x *expander) below(app *Application, o render.Document, release string, depth int) {
+	if x.seen[key(o.Node)] {
+		return
+	}
+	x.seen[key(o.Node)] = true
+	parent := *app
+	parent.mounted = app.mounted || release != "" // faults of a chart are left out, too
+	if below := x.follow(o, &parent, depth+1); below != nil {
+		below.Release = release
+		x.Applications = append(x.Applications, *below)
+	}
+}
+
+// releases adds a HelmRelease of an application, or of the chart of another of its releases, and follows what its own chart leads to.
+func (x *expander) releases(app *Application, o render.Document, literal, within string, depth int) {
+	if depth > maxDepth || within != "" && slices.ContainsFunc(app.Releases, func(r Release) bool { return r.Namespace+"/"+r.Name == key(o.Node) }) {
+		return // a chart of itself
+	}
+	r := x.release(o)
+	r.Remote, r.Within = x.remote(app, o), within
+	x.assign(app)
+	x.readValues(app, o)
+	x.account(app, o)
+	if app.mounted {
+		x.leaveOutRemote(app, o.Node)
+	}
+	if strings.Contains(r.ReleaseName, "${") && literal != "" {
+		r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s has the release name %s: %s", r.Name, r.ReleaseName, literal))
+	}
+	if r.Engine && app.mounted {
+		app.stall("HelmRelease " + r.Name + " " + replacesFlux)
+	}
+	app.LeftOut = cmp.Or(app.LeftOut, r.why)
+	if app.Releases = append(app.Releases, r); x.Contents == nil || r.Remote != "" || r.Engine || r.Suspended {
+		return
+	}
+	var objects []render.Document
+	for _, d := range x.Contents(r) {
+		for _, n := range strict.Items(d.Node) {
+			if metadata := strict.Get(n, "metadata"); metadata != nil && lacksNamespace(n) {
+				strict.Set(metadata, "namespace", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: r.TargetNamespace})
 			}
-			r := &app.Releases[len(app.Releases)-1]
-			if strings.Contains(r.ReleaseName, "${") && literal != "" {
-				r.why = cmp.Or(r.why, fmt.Sprintf("HelmRelease %s has the release name %s: %s", r.Name, r.ReleaseName, literal))
-			}
-			if r.Engine && app.mounted {
-				app.stall("HelmRelease " + r.Name + " " + replacesFlux)
-			}
-			app.LeftOut = cmp.Or(app.LeftOut, r.why)
-		case isKustomization(o.Node) && !x.seen[key(o.Node)]:
-			x.seen[key(o.Node)] = true
-			if below := x.follow(o, app, depth+1); below != nil {
-				x.Applications = append(x.Applications, *below)
-			}
+			objects = append(objects, render.Document{Node: n, File: d.File})
+		}
+	}
+	x.sources(objects)
+	for _, o := range objects {
+		x.holds(app, o)
+	}
+	for _, o := range objects {
+		switch {
+		case strings.HasPrefix(strict.Text(o.Node, "apiVersion"), helmv2.GroupVersion.Group+"/") && strict.Text(o.Node, "kind") == helmv2.HelmReleaseKind:
+			x.releases(app, o, "", r.Name, depth+1)
+		case isKustomization(o.Node):
+			x.below(app, o, r.Name, depth)
 		}
 	}
 }

@@ -90,9 +90,7 @@ func (s steps) find(of step) []need {
 	var list []need
 	switch of.stage {
 	case applied:
-		if s.apps[a.Parent] != nil {
-			list = append(list, need{step{a.Parent, applied}, "part of"})
-		}
+		list = append(list, s.partOf(a)...)
 		for _, on := range a.DependsOn {
 			list = append(list, need{step{on, ready}, "depends on"})
 		}
@@ -112,6 +110,17 @@ func (s steps) find(of step) []need {
 		}
 	}
 	return list
+}
+
+// partOf returns what makes an application's own object exist.
+func (s steps) partOf(a *Application) []need {
+	switch {
+	case s.apps[a.Parent] == nil:
+		return nil
+	case a.Release != "":
+		return []need{{step{a.Parent, installed}, "part of the chart of HelmRelease " + a.Release}}
+	}
+	return []need{{step{a.Parent, applied}, "part of"}}
 }
 
 // awaited returns the objects for which an application waits.

@@ -212,21 +212,29 @@ func (x *expander) applied(app *Application) {
 			x.misfit(app, o, of)
 		case app.mounted && needs.Flux().Rejected(o) != "":
 			app.stall(of + " is " + needs.Flux().Rejected(o))
-		case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
-			x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
-		case kind == "RoleBinding" || kind == "ClusterRoleBinding":
-			for _, s := range strict.List(o.Node, "subjects") {
-				x.data[bindingOf+dataKey(app.Remote, strict.Text(s, "kind"), strict.Text(s, "namespace")+"/"+strict.Text(s, "name"))] = map[string]string{}
-			}
-		case kind == "ConfigMap" || kind == "Secret":
-			x.data[dataKey(app.Remote, kind, key(o.Node))] = Data(o.Node)
-		case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
-			if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
-				at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
-				app.Reads = append(app.Reads, x.lookUp(Read{
-					Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}}, at: complete,
-				}))
-			}
+		default:
+			x.holds(app, o)
+		}
+	}
+}
+
+// holds records the data of an object that an application applies, and what it reads itself.
+func (x *expander) holds(app *Application, o render.Document) {
+	switch kind := strict.Text(o.Node, "kind"); {
+	case kind == accountKind || kind == "PersistentVolumeClaim" || kind == "PriorityClass" || kind == "RuntimeClass":
+		x.data[dataKey(app.Remote, kind, key(o.Node))] = map[string]string{}
+	case kind == "RoleBinding" || kind == "ClusterRoleBinding":
+		for _, s := range strict.List(o.Node, "subjects") {
+			x.data[bindingOf+dataKey(app.Remote, strict.Text(s, "kind"), strict.Text(s, "namespace")+"/"+strict.Text(s, "name"))] = map[string]string{}
+		}
+	case kind == "ConfigMap" || kind == "Secret":
+		x.data[dataKey(app.Remote, kind, key(o.Node))] = Data(o.Node)
+	case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
+		if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
+			at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}
+			app.Reads = append(app.Reads, x.lookUp(Read{
+				Kind: "Secret", Namespace: strict.Text(o.Node, "metadata", "namespace"), Name: strict.Text(ref, "name"), At: at, Keys: []ReadKey{{Name: "token", At: at}}, at: complete,
+			}))
 		}
 	}
 }

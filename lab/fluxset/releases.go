@@ -37,6 +37,7 @@ type Release struct {
 	Unawaited       bool           // Flux does not wait for its objects
 	Tested          bool           // Flux runs its chart's tests
 	Artifact        bool           // Folder is of an ExternalArtifact
+	Within          string         // HelmRelease whose chart has it; empty for none
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
 	From            []ValuesFrom   `json:"-"` // merged in Values
