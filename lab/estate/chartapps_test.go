@@ -53,8 +53,10 @@ func appsOfCharts(t *testing.T, cache charts.Cache) (repository, registry string
 	registry = server.Host() + "/team"
 	puller := cache.NewPuller(charts.Options{})
 	for _, use := range []lab.ChartUse{
-		{Name: "apps", Version: "1.0.0", Repository: repository}, {Name: "broken", Version: "1.0.0", Repository: repository},
-		{Name: "inner", Version: "1.0.0", Repository: registry}, {Name: "leaf", Version: "1.0.0", Repository: registry},
+		{Name: "apps", Version: "1.0.0", Repository: repository},
+		{Name: "broken", Version: "1.0.0", Repository: repository},
+		{Name: "inner", Version: "1.0.0", Repository: registry},
+		{Name: "leaf", Version: "1.0.0", Repository: registry},
 	} {
 		if _, err := puller.Pull(t.Context(), use); err != nil {
 			t.Fatal(err)

@@ -172,8 +172,8 @@ type loader struct {
 
 	chartFolders map[string]bool // names of the trees of charts, NAME-VERSION
 
-	mounted     mount.Mounts
-	earlier     []lab.Cluster // see WithLeft
+	mounted mount.Mounts
+	earlier []lab.Cluster // see WithLeft
 
 	parsed   map[string][]*yaml.Node // documents, by file
 	rootDocs []*yaml.Node

@@ -316,7 +316,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 			l.fluxApplication(w, x, app)
 		}
 	}
-	l.resourceSets(w, x.Sets)
+	l.resourceSets(w, x)
 }
 
 func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxset.Application) {

@@ -108,7 +108,7 @@ func needOf(x fluxset.Expansion, who string, u fluxset.Undefined) lab.Need {
 // namesOf returns the names of applications, by their keys.
 func namesOf(x fluxset.Expansion, keys []string) []string {
 	var names []string
-	for _, app := range slices.Concat(x.Applications, x.Roots) {
+	for _, app := range slices.Concat(x.Applications, x.Roots, x.Sets) {
 		if slices.Contains(keys, app.Key()) {
 			names = append(names, generatedOf(app).Name)
 		}

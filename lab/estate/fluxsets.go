@@ -14,14 +14,15 @@ import (
 )
 
 // resourceSets records what ResourceSets lead to. Flux Operator applies it, if an addon brings that.
-func (l *loader) resourceSets(w fluxset.World, sets []fluxset.Application) {
+func (l *loader) resourceSets(w fluxset.World, x fluxset.Expansion) {
 	var names []string
 	at := lab.Position{}
-	for _, app := range sets {
+	for _, app := range x.Sets {
 		if _, known := l.estate.Cluster(app.Cluster); !known {
 			continue
 		}
 		g := generatedOf(app)
+		g.Needs = namesOf(x, app.Needs)
 		g.LeftOut, g.State, g.Noted, g.Mounted = app.LeftOut, lab.Absent, true, app.Mounted()
 		for _, r := range app.Releases {
 			if r.URL != "" && r.Folder == "" {

@@ -110,7 +110,8 @@ func ofModel() []Rule {
 		},
 		{
 			DependencyUnmet, Warning, "a dependency of Flux can never be ready",
-			"It is suspended, the object itself, one that only this object creates, or waits for this object in turn. A dependency with a `readyExpr` is not judged.",
+			"It is suspended, the object itself, one that only this object creates, or waits for this object in turn; that of a ResourceSet, if nothing " +
+				"creates it, too. A dependency with a `readyExpr` is not judged.",
 			"Resume what it depends on, or remove one of the dependencies.",
 		},
 		{

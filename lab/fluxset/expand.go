@@ -81,7 +81,9 @@ type Application struct {
 	Unbound     []Undefined // for which it waits
 	Lacks       []Undefined // both, of one that is not from a mounted repository, and so perhaps not known
 
-	Set *resourceset.Set `json:"-"` // that it is; nil for a Kustomization
+	Set       *resourceset.Set `json:"-"` // that it is; nil for a Kustomization
+	dependsOn []dependency     // of the set
+	idle      bool             // left out for no other reason than that lab's Flux has no operator
 
 	operated []render.Document // objects of Flux Operator that lab's patches delete
 	invalid  string            // why it cannot be built, as in Expansion.Problems
@@ -96,8 +98,13 @@ type Application struct {
 	checks      []object // spec.healthChecks, without spec.wait
 }
 
-// Key returns NAMESPACE/NAME.
-func (a Application) Key() string { return a.Namespace + "/" + a.Name }
+// Key returns NAMESPACE/NAME, which a Kustomization may share with a ResourceSet: that has its kind before it.
+func (a Application) Key() string {
+	if a.Set != nil {
+		return resourceset.Kind + " " + a.Namespace + "/" + a.Name
+	}
+	return a.Namespace + "/" + a.Name
+}
 
 // Mounted reports whether it, or what it applies, is from a mounted repository.
 func (a Application) Mounted() bool { return a.mounted }

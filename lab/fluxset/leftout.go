@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 
+	"homelab/lab/fluxset/resourceset"
 	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
@@ -94,6 +95,11 @@ func (s steps) find(of step) []need {
 		for _, on := range a.DependsOn {
 			list = append(list, need{step{on, ready}, "depends on"})
 		}
+		for _, d := range a.dependsOn {
+			if on, known := s.target(a, d); known && on.key != "" {
+				list = append(list, need{on, "depends on " + d.String() + " of"})
+			}
+		}
 	case installed:
 		list = append(list, at(applied))
 		for _, r := range a.Releases {
@@ -129,7 +135,7 @@ func (a *Application) awaited() []object {
 		return a.checks
 	}
 	var list []object
-	for _, o := range a.Objects {
+	for _, o := range slices.Concat(a.Objects, a.operated) {
 		if !ignored(o.Node) {
 			list = append(list, objectOf(o.Node))
 		}
@@ -144,6 +150,8 @@ func (s steps) awaited(a *Application) []need {
 		switch key := o.namespace + "/" + o.name; {
 		case o.group == kustomizev1.GroupVersion.Group && key != a.Key() && (s.apps[key] != nil || !a.waitsForAll): // as Flux
 			list = append(list, need{step{key, ready}, "waits for"})
+		case o.group == resourceset.Group && s.apps[o.kind+" "+key] != nil:
+			list = append(list, need{step{o.kind + " " + key, ready}, "waits for"})
 		case o.group == helmv2.GroupVersion.Group:
 			list = append(list, need{step{s.owner(o), installed}, "waits for HelmRelease " + o.name})
 		case !a.waitsForAll && a.mounted && !needs.IsFlux(o.group):
@@ -161,7 +169,7 @@ func (s steps) owner(of object) string { return s.owners[of.namespace+"/"+of.nam
 // fails reports whether a step itself fails, or nothing takes it.
 func (s steps) fails(of step) bool {
 	a := s.apps[of.key]
-	return a == nil || a.Stalled || of.stage == installed && a.LeftOut != ""
+	return a == nil || !a.idle && (a.Stalled || of.stage == installed && a.LeftOut != "")
 }
 
 // closure returns a step and everything that it requires.
@@ -197,25 +205,30 @@ func (x *expander) leaveOut() {
 	x.undefined(s)
 	why := map[string]string{}
 	for key, a := range s.apps {
-		a.Certain = true
-		for _, of := range s.closure(step{key, applied}) {
-			on := s.apps[of.key]
-			a.Certain = a.Certain && of.stage != installed && on != nil && !on.Stalled && on.Elsewhere == "" && len(on.Undefined) == 0
-			if of.key != key && !slices.Contains(a.After, of.key) {
-				a.After = append(a.After, of.key)
-			}
-		}
-		for _, of := range s.closure(step{key, complete}) {
-			if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0 || of.stage == complete && len(on.Unbound) > 0) && !slices.Contains(a.Needs, of.key) {
-				a.Needs = append(a.Needs, of.key)
-			}
-		}
-		if a.LeftOut == "" {
+		if s.order(a); a.LeftOut == "" {
 			why[key] = s.why(key)
 		}
 	}
 	for key, reason := range why {
 		s.apps[key].LeftOut = reason
+	}
+}
+
+// order sets After, Needs and Certain of an application.
+func (s steps) order(a *Application) {
+	key := a.Key()
+	a.Certain = true
+	for _, of := range s.closure(step{key, applied}) {
+		on := s.apps[of.key]
+		a.Certain = a.Certain && of.stage != installed && on != nil && !on.Stalled && on.Elsewhere == "" && len(on.Undefined) == 0
+		if of.key != key && !slices.Contains(a.After, of.key) {
+			a.After = append(a.After, of.key)
+		}
+	}
+	for _, of := range s.closure(step{key, complete}) {
+		if on := s.apps[of.key]; of.key != key && on != nil && (of.stage == installed || on.Elsewhere != "" || len(on.Undefined) > 0 || of.stage == complete && len(on.Unbound) > 0) && !slices.Contains(a.Needs, of.key) {
+			a.Needs = append(a.Needs, of.key)
+		}
 	}
 }
 
@@ -276,7 +289,7 @@ func (s steps) makes(a *Application) {
 			s.makers[p] = append(s.makers[p], a.Key())
 		}
 	}
-	for _, o := range a.Objects {
+	for _, o := range slices.Concat(a.Objects, a.operated) {
 		if of := objectOf(o.Node); of.kind != "Namespace" {
 			add(locate(a.Remote, of))
 		}

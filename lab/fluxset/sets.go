@@ -132,6 +132,7 @@ func (x *expander) resourceSets() {
 		}
 		if len(data)+len(from.of)+len(op.providers) == known { // otherwise a set may have lacked what a later one makes
 			x.Sets, x.Problems, x.Notes = o.Applications, append(x.Problems, o.Problems...), append(x.Notes, o.Notes...)
+			x.orderSets()
 			return
 		}
 	}
@@ -154,6 +155,9 @@ func (x *expander) set(op *operator, of setBelow) {
 	objects, unknown, err := set.Expand()
 	set.Step = nil // the budget is of this reading
 	app.Set = &set
+	if refused := x.dependencies(app, of.Node); refused != nil && err == nil {
+		err = &render.Error{Problem: *refused}
+	}
 	x.assign(app)
 	x.Notes = append(x.Notes, unknown...)
 	var invalid *render.Error
@@ -163,6 +167,7 @@ func (x *expander) set(op *operator, of setBelow) {
 	case errors.As(err, &invalid):
 		x.Problems = append(x.Problems, invalid.Problem)
 	}
+	app.idle = app.LeftOut == ""
 	app.stall(title + " is " + operated)
 	app.Objects = objects
 	first := len(x.Applications)
@@ -173,6 +178,7 @@ func (x *expander) set(op *operator, of setBelow) {
 	x.Applications[first] = *app
 	for i := range x.Applications[first:] {
 		a := &x.Applications[first+i]
+		a.idle = a.idle || a.LeftOut == ""
 		a.stall("part of " + title + ", which is left out")
 		op.has(a, of.depth+1)
 	}
