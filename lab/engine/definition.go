@@ -17,7 +17,6 @@ type Definition struct {
 	Title     string                        // user-facing name
 	Namespace string                        // on the hub
 	Kinds     []schema.GroupVersionResource // kinds of its objects on the hub that help diagnose problems
-	Tracking  survey.Tracking               // how it tracks what it applied
 
 	Chart  string   // component of its Helm chart
 	Images []string // components to load into the hub's nodes
@@ -40,6 +39,8 @@ type Definition struct {
 	// there; nil if none would. Apart tells their owner how to prevent it.
 	Contests func(ctx context.Context, cluster *rest.Config, names []string) ([]string, error)
 	Apart    string
+	// Tracking returns how the engine on a hub tracks what it applied.
+	Tracking func(ctx context.Context, hub *rest.Config) (survey.Tracking, error)
 	// On connects lazily to the engine of a spoke; nil if only the hub has an engine.
 	On func(h Hub) (Installer, error)
 }

@@ -123,6 +123,14 @@ func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (s
 	if err != nil {
 		return survey.Survey{}, err
 	}
+	hub, err := l.Clusters.RESTConfig(l.Estate.Hub().Name)
+	if err != nil {
+		return survey.Survey{}, err
+	}
+	keys, err := l.Definition.Tracking(ctx, hub)
+	if err != nil {
+		return survey.Survey{}, err
+	}
 	var list []survey.Cluster
 	for _, c := range clusters {
 		is := seen.Clusters[c.Name]
@@ -148,7 +156,7 @@ func (l *Lab) survey(ctx context.Context, clusters []lab.Cluster, seen *Seen) (s
 		}
 		list = append(list, of)
 	}
-	return survey.Take(ctx, list, applications, l.Definition.Tracking), nil
+	return survey.Take(ctx, list, applications, keys), nil
 }
 
 // namespacesOf returns the namespaces of the applications of a cluster.

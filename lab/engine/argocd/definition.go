@@ -24,7 +24,7 @@ const (
 func Definition(namespace string) engine.Definition {
 	namespace = cmp.Or(namespace, Namespace)
 	return engine.Definition{
-		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets}, Tracking: survey.Tracking{Own: []string{trackingID, "argocd.argoproj.io/instance"}, Label: "app.kubernetes.io/instance", Namer: schema.GroupKind{Group: applications.Group, Kind: "Application"}},
+		Type: lab.EngineArgoCD, Title: "argo cd", Namespace: namespace, Kinds: []schema.GroupVersionResource{applications, applicationSets},
 		Chart: chartComponent, Images: []string{imageComponent, imageRedis}, Memory: 1 << 30,
 		UI: true, Port: 8080, NodePort: DefaultNodePort, Service: "http://" + releaseName + "-server." + namespace + ".svc",
 		WebhookPath: func(string) string { return "/api/webhook" },
@@ -41,6 +41,13 @@ func Definition(namespace string) engine.Definition {
 				return nil, err
 			}
 			return contests(ctx, c, cluster.Host, names)
+		},
+		Tracking: func(ctx context.Context, hub *rest.Config) (survey.Tracking, error) {
+			c, err := kube.Connect(hub)
+			if err != nil {
+				return survey.Tracking{}, err
+			}
+			return tracking(ctx, c, namespace)
 		},
 		Apart: "set an installationID in its ConfigMap argocd-cm",
 		Connect: func(h engine.Hub) (engine.Engine, error) {

@@ -2,8 +2,10 @@ package flux
 
 import (
 	"cmp"
+	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -45,9 +47,11 @@ func Definition(namespace string) engine.Definition {
 	namespace = cmp.Or(namespace, flux.Namespace)
 	return engine.Definition{
 		Type: lab.EngineFlux, Title: "flux", Namespace: namespace,
-		Kinds:    []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
-		Tracking: survey.Tracking{Own: []string{reconciliation.FromName, reconciliation.FromNamespace, reconciliation.FromRelease, reconciliation.FromReleaseNamespace}},
-		Chart:    chartComponent, Images: images(), Memory: 320 << 20,
+		Kinds: []schema.GroupVersionResource{kustomizations, helmReleases, gitRepositories, helmRepositories, helmCharts, receivers},
+		Tracking: func(context.Context, *rest.Config) (survey.Tracking, error) {
+			return survey.Tracking{Own: []string{reconciliation.FromName, reconciliation.FromNamespace, reconciliation.FromRelease, reconciliation.FromReleaseNamespace}}, nil
+		},
+		Chart: chartComponent, Images: images(), Memory: 320 << 20,
 		Port: 8080, NodePort: nodePort, Service: "http://webhook-receiver." + namespace + ".svc",
 		WebhookPath: func(secret string) string { return webhookPath(secret, namespace) },
 		Values:      Values, Inputs: helm.Inputs,
