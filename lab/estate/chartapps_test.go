@@ -124,7 +124,7 @@ func TestAppsOfCharts(t *testing.T) {
 	}
 
 	for name, options := range map[string][]Option{"judging": judging(cache), "reading": judging(cache)[:1]} {
-		e, notes = read(options, applicationOf("apps", chart("apps", values("gone")), onHub), applicationOf("again", chart("gone", ""), onHub), applicationOf("elsewhere", chart("gone", ""), "name: dev, namespace: x"))
+		_, notes = read(options, applicationOf("apps", chart("apps", values("gone")), onHub), applicationOf("again", chart("gone", ""), onHub), applicationOf("elsewhere", chart("gone", ""), "name: dev, namespace: x"))
 		for _, want := range []string{
 			"apps-1.0.0/templates/all.yaml:6: unknown: chart gone 1.0.0 could not be read: lab charts pull: lab does not wait for what it leads to",
 			"addons/theirs/applicationset.yaml:11:1: unknown: chart gone 1.0.0 could not be read: lab charts pull: lab does not wait for what it leads to",
@@ -236,7 +236,7 @@ spec: {interval: 1h, chart: {spec: %s}, values: {repository: %q, %s}}
 					t.Errorf("lacks %s:\n%s", want, text)
 				}
 			}
-			e, text = read(name, chart, "chart: gone")
+			_, text = read(name, chart, "chart: gone")
 			if !strings.Contains(text, "unknown: chart gone 1.0.0 could not be read: lab charts pull: lab does not wait for what it leads to") {
 				t.Error(text)
 			}
