@@ -200,7 +200,15 @@ func (a *assembly) add(ctx context.Context, c Content) error {
 		if err != nil {
 			return err
 		}
-		return a.copyTree(filepath.Join(src, filepath.FromSlash(c.Path)), to, c)
+		file := filepath.Join(src, filepath.FromSlash(c.Path))
+		if c.Const != "" {
+			text, err := constant(file, c.Const, c.With)
+			if err != nil {
+				return err
+			}
+			return a.text(to, []byte(text), fileMode, c)
+		}
+		return a.copyTree(file, to, c)
 	default:
 		return a.from(to, dirMode, c)
 	}

@@ -177,6 +177,12 @@ func (r *Recipes) checkContent(c Content) []string {
 	if _, _, ok := strings.Cut(c.Module, "@"); c.Module != "" && !ok {
 		wrong("module has the form path@version")
 	}
+	if c.Const != "" && c.Module == "" {
+		wrong("const requires module")
+	}
+	if len(c.With) > 0 && c.Const == "" {
+		wrong("with requires const")
+	}
 	if c.File != "" {
 		if _, err := embedded.ReadFile(path.Join("files", c.File)); err != nil {
 			wrong("file %q is not one of lab's own", c.File)

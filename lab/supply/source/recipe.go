@@ -93,10 +93,14 @@ type Content struct {
 	Paths  []string `yaml:"paths" json:"paths,omitempty"`   // of From: program names, or globs in the rootfs, with their shared libraries
 	Module string   `yaml:"module" json:"module,omitempty"` // module@version; Path is a file or folder in it
 	Path   string   `yaml:"path" json:"path,omitempty"`
-	File   string   `yaml:"file" json:"file,omitempty"` // one of lab's own files
-	Text   string   `yaml:"text" json:"text,omitempty"`
-	Link   string   `yaml:"link" json:"link,omitempty"` // target of a symlink
-	Dir    bool     `yaml:"dir" json:"dir,omitempty"`
+	// Const is a string constant of the Go file Path. With gives other values to constants in it.
+	Const string            `yaml:"const" json:"const,omitempty"`
+	With  map[string]string `yaml:"with" json:"with,omitempty"`
+
+	File string `yaml:"file" json:"file,omitempty"` // one of lab's own files
+	Text string `yaml:"text" json:"text,omitempty"`
+	Link string `yaml:"link" json:"link,omitempty"` // target of a symlink
+	Dir  bool   `yaml:"dir" json:"dir,omitempty"`
 
 	To     string `yaml:"to" json:"to,omitempty"`         // absolute path in the image; a trailing slash means a folder
 	Mode   string `yaml:"mode" json:"mode,omitempty"`     // octal; default 0644, 0755 for folders and programs

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,17 +67,27 @@ func TestNodeHasStorageImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := embedded.ReadFile("files/default-storage.yaml")
+	kind, err := exec.Command("go", "list", "-m", "-f", "{{.Path}}@{{.Version}} {{.Dir}}", "sigs.k8s.io/kind").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	module, dir, _ := strings.Cut(strings.TrimSpace(string(kind)), " ")
 	node, _ := r.Get("node")
+	i := slices.IndexFunc(node.Contents, func(c Content) bool { return c.Const != "" })
+	from := node.Contents[i]
+	if from.Module != module {
+		t.Errorf("the manifest is of %s, lab creates clusters with %s", from.Module, module)
+	}
+	manifest, err := constant(filepath.Join(dir, from.Path), from.Const, from.With)
+	if err != nil || strings.Count(manifest, "image: ") != 2 {
+		t.Fatalf("%v\n%s", err, manifest)
+	}
 	var refs []string
 	for _, p := range node.Preload {
 		c, _ := r.Get(p)
 		refs = append(refs, c.Ref)
 	}
-	for line := range strings.Lines(string(manifest)) {
+	for line := range strings.Lines(manifest) {
 		if _, image, ok := strings.Cut(strings.TrimSpace(line), "image: "); ok && !slices.Contains(refs, image) {
 			t.Errorf("%s is not preloaded", image)
 		}
