@@ -64,6 +64,10 @@ var catalogue = []entry{
   smoke:
     - {alert: Scraped, expr: 'up{job="prometheus"} == 1', labels: {severity: info}}
 `},
+	{name: "external-dns", smoke: named, stays: map[lab.EngineType]string{
+		lab.EngineArgoCD: `^CustomResourceDefinition /dnsendpoints\.externaldns\.k8s\.io$`,
+		lab.EngineFlux:   `^CustomResourceDefinition /dnsendpoints\.externaldns\.k8s\.io$`,
+	}},
 }
 
 // enabled switches an addon on in cluster dev, checks that it does its job, and returns what `lab up` took, and what the check did.
@@ -431,4 +435,45 @@ func fired(t *testing.T, l *testLab) string {
 		return err
 	})
 	return "a rule on a scraped series fired, and the alert arrived"
+}
+
+// named has external-dns write the name of a Service into its DNS server, follow a change of it, and remove it.
+func named(t *testing.T, l *testLab) string {
+	service := func(name string) string {
+		return `apiVersion: v1
+kind: Service
+metadata: {name: smoke, namespace: smoke, annotations: {external-dns.alpha.kubernetes.io/hostname: ` + name + `}}
+spec: {selector: {app: smoke}, ports: [{port: 80}]}
+`
+	}
+	address := func(namespace, name string) string {
+		ip, err := l.kubectl("", "get", "service", name, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ip
+	}
+	server := address("external-dns", "dns")
+	answers := func(name, want string) {
+		t.Helper()
+		eventually(t, 2*time.Minute, func() error {
+			out, err := exec.CommandContext(t.Context(), "docker", "exec", l.node("dev"), "busybox", "nslookup", "-type=a", name, server).CombinedOutput()
+			if _, answer, _ := strings.Cut(string(out), "\n\n"); !strings.Contains(answer, want) {
+				return fmt.Errorf("%s is not %q: %s, %v", name, want, out, err)
+			}
+			return nil
+		})
+	}
+	const first, second, nothing = "first.smoke.test", "second.smoke.test", "NXDOMAIN"
+	answers(first, nothing)
+	l.appliedTo(t, smokeNamespace+service(first))
+	answers(first, "Address: "+address("smoke", "smoke")+"\n")
+	l.appliedTo(t, service(second))
+	answers(second, "Address: "+address("smoke", "smoke")+"\n")
+	answers(first, nothing)
+	if _, err := l.kubectl("", "delete", "service", "smoke", "-n", "smoke"); err != nil {
+		t.Fatal(err)
+	}
+	answers(second, nothing)
+	return "the DNS server answered with a Service's address, under its new name alone when that changed, and not when it was deleted"
 }

@@ -1,11 +1,15 @@
 package chart
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"homelab/lab/supply/source"
 )
@@ -16,7 +20,7 @@ func TestCatalogueImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator"} {
+	for _, name := range []string{"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator", "external-dns"} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Find(name, "")
 			if err != nil {
@@ -30,30 +34,68 @@ func TestCatalogueImages(t *testing.T) {
 			if len(c.Metadata.Dependencies) > 0 && len(c.Dependencies()) < len(c.Metadata.Dependencies) {
 				t.Errorf("dependencies are missing: Helm refuses the chart")
 			}
-			workloads := 0
-			for id, o := range render(t, c, string(values)) {
-				if annotations, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any); strings.HasPrefix(text(annotations["helm.sh/hook"]), "test") {
-					continue
-				}
-				for _, c := range containers(o) {
-					if ref := text(c["image"]); recipes.ByRef(ref) == "" {
-						t.Errorf("%s runs %s, of which there is no recipe", id, ref)
-					}
-					if !strings.HasPrefix(id, "Deployment/") {
-						continue
-					}
-					workloads++
-					requests, _ := c["resources"].(map[string]any)["requests"].(map[string]any)
-					if !small.MatchString(text(requests["cpu"]) + " " + text(requests["memory"])) {
-						t.Errorf("%s requests %v", id, requests)
-					}
-				}
-			}
-			if workloads == 0 {
+			if runs(t, recipes, render(t, c, string(values))) == 0 {
 				t.Error("no Deployment")
 			}
 		})
 	}
+}
+
+// So do the charts that the estate has of its own.
+func TestOwnImages(t *testing.T) {
+	recipes, err := source.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	charts, err := filepath.Glob(filepath.Join("..", "..", "..", "addons", "*", "*", "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	workloads := 0
+	for _, file := range charts {
+		dir := filepath.Dir(file)
+		addon := filepath.Base(filepath.Dir(dir))
+		t.Run(addon, func(t *testing.T) {
+			c, err := loader.LoadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var values []byte
+			if filepath.Base(dir) == "chart" { // others stand beside upstream's chart, whose values these are
+				if values, err = os.ReadFile(filepath.Join("..", "..", "..", "environments", "default", "addons", addon, "values.yaml")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			workloads += runs(t, recipes, render(t, c, string(values)))
+		})
+	}
+	if workloads == 0 {
+		t.Errorf("no Deployment in %q", charts)
+	}
+}
+
+// runs checks the containers of objects, and returns how many of them are those of Deployments.
+func runs(t *testing.T, recipes *source.Recipes, objects map[string]map[string]any) (workloads int) {
+	t.Helper()
+	for id, o := range objects {
+		if annotations, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any); strings.HasPrefix(text(annotations["helm.sh/hook"]), "test") {
+			continue
+		}
+		for _, c := range containers(o) {
+			if ref := text(c["image"]); recipes.ByRef(ref) == "" {
+				t.Errorf("%s runs %s, of which there is no recipe", id, ref)
+			}
+			if !strings.HasPrefix(id, "Deployment/") {
+				continue
+			}
+			workloads++
+			requests, _ := c["resources"].(map[string]any)["requests"].(map[string]any)
+			if !small.MatchString(text(requests["cpu"]) + " " + text(requests["memory"])) {
+				t.Errorf("%s requests %v", id, requests)
+			}
+		}
+	}
+	return workloads
 }
 
 var small = regexp.MustCompile(`^(5|10)m [0-9]{2}Mi$`)
