@@ -68,6 +68,9 @@ var catalogue = []entry{
 		lab.EngineArgoCD: `^CustomResourceDefinition /dnsendpoints\.externaldns\.k8s\.io$`,
 		lab.EngineFlux:   `^CustomResourceDefinition /dnsendpoints\.externaldns\.k8s\.io$`,
 	}},
+	{name: "traefik", smoke: served, stays: map[lab.EngineType]string{
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.gateway\.networking\.k8s\.io$`,
+	}},
 }
 
 // enabled switches an addon on in cluster dev, checks that it does its job, and returns what `lab up` took, and what the check did.
@@ -179,6 +182,16 @@ func (l *testLab) refusedBy(t *testing.T, message, manifests string) {
 		}
 		return nil
 	})
+}
+
+// clusterIP returns the address of a Service in dev.
+func (l *testLab) clusterIP(t *testing.T, namespace, name string) string {
+	t.Helper()
+	ip, err := l.kubectl("", "get", "service", name, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ip
 }
 
 const smokeNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: smoke}\n---\n"
@@ -446,14 +459,7 @@ metadata: {name: smoke, namespace: smoke, annotations: {external-dns.alpha.kuber
 spec: {selector: {app: smoke}, ports: [{port: 80}]}
 `
 	}
-	address := func(namespace, name string) string {
-		ip, err := l.kubectl("", "get", "service", name, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ip
-	}
-	server := address("external-dns", "dns")
+	server := l.clusterIP(t, "external-dns", "dns")
 	answers := func(name, want string) {
 		t.Helper()
 		eventually(t, 2*time.Minute, func() error {
@@ -467,13 +473,70 @@ spec: {selector: {app: smoke}, ports: [{port: 80}]}
 	const first, second, nothing = "first.smoke.test", "second.smoke.test", "NXDOMAIN"
 	answers(first, nothing)
 	l.appliedTo(t, smokeNamespace+service(first))
-	answers(first, "Address: "+address("smoke", "smoke")+"\n")
+	answers(first, "Address: "+l.clusterIP(t, "smoke", "smoke")+"\n")
 	l.appliedTo(t, service(second))
-	answers(second, "Address: "+address("smoke", "smoke")+"\n")
+	answers(second, "Address: "+l.clusterIP(t, "smoke", "smoke")+"\n")
 	answers(first, nothing)
 	if _, err := l.kubectl("", "delete", "service", "smoke", "-n", "smoke"); err != nil {
 		t.Fatal(err)
 	}
 	answers(second, nothing)
 	return "the DNS server answered with a Service's address, under its new name alone when that changed, and not when it was deleted"
+}
+
+// served has Traefik answer for the host of an Ingress and that of an HTTPRoute, through its Service, and for neither when both are deleted.
+func served(t *testing.T, l *testLab) string {
+	const routes = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: smoke, namespace: smoke}
+spec:
+  ingressClassName: traefik
+  rules: [{host: ingress.smoke.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: smoke, port: {number: 80}}}}]}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: smoke, namespace: smoke}
+spec:
+  parentRefs: [{name: traefik, namespace: traefik}]
+  hostnames: [route.smoke.test]
+  rules: [{backendRefs: [{name: smoke, port: 80}]}]
+`
+	gateway := l.clusterIP(t, "traefik", "traefik")
+	answers := func(want string) {
+		t.Helper()
+		for _, host := range []string{"ingress.smoke.test", "route.smoke.test"} {
+			eventually(t, time.Minute, func() error {
+				out, err := exec.CommandContext(t.Context(), "docker", "exec", l.node("dev"), "curl", "-sS", "--max-time", "5", "-w", "%{http_code}", "-H", "Host: "+host, "http://"+gateway+"/api/info").CombinedOutput()
+				if err == nil && !strings.Contains(string(out), want) {
+					err = errors.New("another answer")
+				}
+				if err != nil {
+					return fmt.Errorf("%s is not %q: %s, %w", host, want, out, err)
+				}
+				return nil
+			})
+		}
+	}
+	l.appliedTo(t, smokeNamespace+`apiVersion: v1
+kind: Service
+metadata: {name: smoke, namespace: smoke}
+spec: {selector: {app: smoke}, ports: [{port: 80, targetPort: 9898}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: smoke, namespace: smoke, labels: {app: smoke}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: podinfo, image: "ghcr.io/stefanprodan/podinfo:6.9.2", env: [{name: PODINFO_UI_MESSAGE, value: behind the gateway}]}
+`)
+	const nothing = "404 page not found\n404"
+	answers(nothing)
+	l.appliedTo(t, routes)
+	answers("behind the gateway")
+	if _, err := l.kubectl(routes, "delete", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	answers(nothing)
+	return "Traefik answered for the hosts of an Ingress and an HTTPRoute, and for neither when both were deleted"
 }

@@ -119,3 +119,21 @@ func containers(v any) (list []map[string]any) {
 	}
 	return list
 }
+
+// The chart of Gateway API has nothing but definitions, which may be left out.
+func TestGatewayAPI(t *testing.T) {
+	r, err := Find("gateway-api", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := build(t, r, cached(t, r))
+	if objects := render(t, c, "installCRDs: false"); len(objects) > 0 {
+		t.Errorf("there is %v", objects)
+	}
+	objects := render(t, c, "")
+	for _, name := range []string{"gateways", "httproutes"} {
+		if objects["CustomResourceDefinition/"+name+".gateway.networking.k8s.io"] == nil {
+			t.Errorf("no %s in %d objects", name, len(objects))
+		}
+	}
+}

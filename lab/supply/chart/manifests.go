@@ -13,10 +13,11 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// manifests builds a chart from files of manifests with one Deployment, for releases that have no chart in a module. Its values are what a lab changes: whether definitions
-// are installed, and the controller's replicas, image, arguments and resources.
+// manifests builds a chart from files of manifests, with one Deployment or of definitions alone, for releases that have no chart in a module. Its values are what a lab
+// changes: whether definitions are installed, and the controller's replicas, image, arguments and resources.
 func manifests(r Recipe, module string) (*helmchart.Chart, error) {
 	var docs []map[string]any
+	definitions := 0
 	for _, name := range append([]string{r.Path}, r.More...) {
 		files, err := manifestFiles(filepath.Join(module, filepath.FromSlash(name)))
 		if err != nil {
@@ -39,6 +40,7 @@ func manifests(r Recipe, module string) (*helmchart.Chart, error) {
 		switch kind {
 		case "CustomResourceDefinition":
 			cond = ".Values.installCRDs"
+			definitions++
 		case "ClusterRole":
 		case "ClusterRoleBinding":
 			for _, s := range doc["subjects"].([]any) {
@@ -63,7 +65,7 @@ func manifests(r Recipe, module string) (*helmchart.Chart, error) {
 		}
 		add(fmt.Sprintf("templates/%02d-%s.yaml", i, strings.ToLower(kind)), text)
 	}
-	if values["controller"] == nil {
+	if values["controller"] == nil && definitions < len(docs) {
 		return nil, fmt.Errorf("no Deployment in %s", r.Path)
 	}
 	for name, doc := range map[string]map[string]any{
