@@ -71,6 +71,11 @@ var catalogue = []entry{
 	{name: "traefik", smoke: served, stays: map[lab.EngineType]string{
 		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.gateway\.networking\.k8s\.io$`,
 	}},
+	{name: "karpenter", smoke: provisioned, stays: map[lab.EngineType]string{
+		"":               `^Lease karpenter/karpenter-leader-election$`,
+		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.(karpenter\.sh|karpenter\.kwok\.sh|autoscaling\.x-k8s\.io|kwok\.x-k8s\.io)$`,
+		lab.EngineFlux:   `^CustomResourceDefinition /.*\.(karpenter\.sh|autoscaling\.x-k8s\.io|kwok\.x-k8s\.io)$`,
+	}},
 }
 
 // enabled switches an addon on in cluster dev, checks that it does its job, and returns what `lab up` took, and what the check did.
@@ -539,4 +544,52 @@ spec:
 	}
 	answers(nothing)
 	return "Traefik answered for the hosts of an Ingress and an HTTPRoute, and for neither when both were deleted"
+}
+
+// provisioned has Karpenter make a node for a pod that has to be on one of its own, KWOK have the pod run there, and Karpenter remove the node when the pod has gone.
+func provisioned(t *testing.T, l *testLab) string {
+	nodes := []string{"get", "nodes", "-l", "karpenter.sh/nodepool=smoke", "-o", "jsonpath={.items[*].metadata.name}"}
+	l.hasOutput(t, "", nodes...)
+	l.appliedTo(t, `apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: smoke}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: smoke}
+spec:
+  limits: {cpu: 10}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5s}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: smoke}
+      requirements: [{key: kubernetes.io/os, operator: In, values: [linux]}]
+      taints: [{key: smoke, effect: NoSchedule}]
+`)
+	l.appliedTo(t, smokeNamespace+`apiVersion: v1
+kind: Pod
+metadata: {name: smoke, namespace: smoke}
+spec:
+  nodeSelector: {karpenter.sh/nodepool: smoke}
+  tolerations: [{key: smoke, operator: Exists}]
+  containers:
+    - {name: pause, image: "registry.k8s.io/pause:3.10", resources: {requests: {cpu: "1"}}}
+`)
+	l.hasOutput(t, "Running", "get", "pod", "smoke", "-n", "smoke", "-o", "jsonpath={.status.phase}")
+	node, err := l.kubectl("", "get", "pod", "smoke", "-n", "smoke", "-o", "jsonpath={.spec.nodeName}")
+	if err != nil || node == "" {
+		t.Fatalf("the pod runs on %q, %v", node, err)
+	}
+	l.hasOutput(t, node, nodes...)
+	if _, err := l.kubectl("", "delete", "pod", "smoke", "-n", "smoke"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 3*time.Minute, func() error { // it is empty for 5s, and is looked at again after 15s
+		left, err := l.kubectl("", nodes...)
+		if err == nil && left != "" {
+			err = fmt.Errorf("left are %s", left)
+		}
+		return err
+	})
+	return "Karpenter made a node for a pending pod, which ran there, and removed the node when the pod had gone"
 }

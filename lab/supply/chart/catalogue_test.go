@@ -1,9 +1,11 @@
 package chart
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,13 +22,17 @@ func TestCatalogueImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator", "external-dns"} {
+	for _, name := range []string{
+		"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator", "external-dns", "karpenter", "karpenter/kwok",
+	} {
 		t.Run(name, func(t *testing.T) {
+			addon, name := path.Split(name)
+			addon = cmp.Or(strings.TrimSuffix(addon, "/"), name)
 			r, err := Find(name, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			values, err := os.ReadFile(filepath.Join("..", "..", "..", "environments", "default", "addons", name, "values.yaml"))
+			values, err := os.ReadFile(filepath.Join("..", "..", "..", "environments", "default", "addons", addon, "values.yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}
