@@ -247,7 +247,7 @@ func (p *playing) upgrade(ctx context.Context, values map[string]any) (map[strin
 }
 
 func (p *playing) moveTo(w World) {
-	p.world = w
+	p.world, p.result.Moved = w, &w
 	p.locate()
 	p.recorder.replaced(w)
 }

@@ -37,6 +37,7 @@ type Result struct {
 	Measures []Measure
 	Marks    []Mark
 	Left     []string // remaining differences, one per line
+	Moved    *World   // the lab with the parts that the story replaced; nil if it replaced none
 }
 
 // StepResult is the result of a step. The last one of a scenario that changed the lab is the restoring.

@@ -64,6 +64,9 @@ func Play(ctx context.Context, list []*scenario.Scenario, o Options) Outcome {
 			if len(r.Left) > 0 {
 				spoilt = r.Scenario
 			}
+			if r.Moved != nil {
+				o.Player.World = *r.Moved
+			}
 		}
 	}
 	out.Unwritten = errors.Join(out.Unwritten, report.WriteJUnit(o.JUnit, out.Results))
