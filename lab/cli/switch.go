@@ -31,7 +31,8 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 	if err != nil {
 		return scenario.World{}, err
 	}
-	w.Others = live.Repositories{Forge: l.gitea, URL: l.core.ForgeURL(), Within: l.gitea.URL(), User: l.core.Creds.ForgeUser}
+	others := live.Repositories{Forge: l.gitea, URL: l.core.ForgeURL(), Within: l.gitea.URL(), User: l.core.Creds.ForgeUser}
+	w.Others, w.Bot = others, others.Bot
 	if l.core.Registry.Host != "" {
 		w.Registry = live.Registry{
 			Client: func(ctx context.Context) (registry.Client, error) { return registryClient(ctx, ws) },

@@ -19,7 +19,7 @@ import (
 )
 
 // practised are the addons of the catalogue that stories need, and their clusters.
-var practised = [][2]string{{"argo-rollouts", "dev"}, {"external-secrets", "dev"}, {"sealed-secrets", "dev"}, {"prometheus", "hub"}}
+var practised = [][2]string{{"argo-rollouts", "dev"}, {"external-secrets", "dev"}, {"sealed-secrets", "dev"}, {"prometheus", "hub"}, {"tofu", "hub"}}
 
 // TestPractices plays the stories that are not in basics on Argo CD, LAB_E2E_ROUNDS times, and each of their sabotages once. It has no limits; task stories runs it.
 func TestPractices(t *testing.T) { practices(t, lab.EngineArgoCD) }

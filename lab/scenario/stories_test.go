@@ -63,7 +63,7 @@ func TestStories(t *testing.T) {
 }
 
 // onClusters are the stories of operators and parts that an in-memory lab does not have; task stories plays them.
-var onClusters = []string{"canary", "drift-reported", "engine-upgrade", "image-update", "pr-preview", "pr-workflow", "secrets-in-git", "secrets-outside"}
+var onClusters = []string{"beyond-kubernetes", "canary", "drift-reported", "engine-upgrade", "image-update", "pr-preview", "pr-workflow", "secrets-in-git", "secrets-outside"}
 
 func expected(s *scenario.Scenario, on lab.EngineType) scenario.Verdict {
 	if slices.Contains(onClusters, s.Name) || len(s.Requires.Engine) > 0 && !slices.Contains(s.Requires.Engine, on) {

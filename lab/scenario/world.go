@@ -29,6 +29,8 @@ type World struct {
 	HTTP     http.RoundTripper // of requests from outside; nil for this machine's network
 	Roots    *x509.CertPool    // authorities of requests from outside; nil for this machine's
 	Door     string            // what names of the lab end in, with a port unless that is HTTPS' own; empty if it has no door
+	// Bot returns the estate's repository with the bot's credentials. It may be nil.
+	Bot func(ctx context.Context) (Repository, error)
 	// Inside runs a program of a node in the network of one of its pods. It may be nil.
 	Inside func(ctx context.Context, node, namespace, pod string, program []string) ([]byte, error)
 	// Switch replaces the engine and returns the resulting World. It is idempotent, and may be nil.
@@ -99,7 +101,7 @@ type Repositories interface {
 // Repository is a repository beside the estate's.
 type Repository struct {
 	URL            string // for engines
-	User, Password string // of the account that may read it
+	User, Password string // of the account that may read it, or of the bot
 	Forge          Forge  // for the account that may also push
 	Estate         Forge  // the estate's repository, for the same account
 }

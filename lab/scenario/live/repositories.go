@@ -44,6 +44,12 @@ func (r Repositories) Create(ctx context.Context, name string) (scenario.Reposit
 	}, nil
 }
 
+// Bot returns the estate's repository with the bot's credentials.
+func (r Repositories) Bot(ctx context.Context) (scenario.Repository, error) {
+	bot, err := r.Forge.Bot(ctx, forge.Repository)
+	return scenario.Repository{URL: r.Within + r.User + "/" + forge.Repository + ".git", User: bot.User, Password: bot.Token}, err
+}
+
 // Remove implements scenario.Repositories.
 func (r Repositories) Remove(ctx context.Context, name string) error {
 	return r.Forge.RemoveRepository(ctx, name)

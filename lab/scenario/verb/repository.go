@@ -57,11 +57,11 @@ func created(c *scenario.Call, name string) (scenario.Repository, error) {
 	return r, nil
 }
 
-// credentials gives an engine the credentials of a repository: a Secret as both engines read it.
+// credentials gives an engine the credentials of a repository, or something else the bot's: a Secret as both engines read it.
 type credentials struct {
 	changing
-	Repository string `yaml:"repository" need:"true" doc:"that the story has created"`
-	Cluster    string `yaml:"cluster" need:"true" doc:"where the engine runs"`
+	Repository string `yaml:"repository" doc:"that the story has created; without it, the credentials are the bot's, for the estate's: it may neither merge nor commit to main"`
+	Cluster    string `yaml:"cluster" need:"true" doc:"where the engine runs, or what else uses them"`
 	Namespace  string `yaml:"namespace" need:"true" doc:"of the Secret"`
 	Name       string `yaml:"name" need:"true" doc:"of the Secret, until the story ends"`
 }
@@ -74,20 +74,30 @@ func (s *credentials) Subjects() []scenario.Subject {
 }
 
 func (s *credentials) Do(ctx context.Context, c *scenario.Call) error {
-	r, err := created(c, s.Repository)
+	r, err := s.of(ctx, c)
 	if err != nil {
 		return err
 	}
 	var labels map[string]string
-	if c.Engines == lab.EngineArgoCD {
+	if c.Engines == lab.EngineArgoCD && s.Repository != "" {
 		labels = map[string]string{argo.SecretType: "repository"}
 	}
 	data := map[string]string{"type": "git", "url": r.URL, "username": r.User, "password": r.Password}
 	if err := putSecret(ctx, c, s.Subjects()[0], labels, data); err != nil {
 		return err
 	}
-	c.Did("secret %s of %s: %s may read repository %s", s.Name, s.Namespace, r.User, s.Repository)
+	c.Did("secret %s of %s: account %s of repository %s", s.Name, s.Namespace, r.User, r.URL)
 	return nil
+}
+
+func (s *credentials) of(ctx context.Context, c *scenario.Call) (scenario.Repository, error) {
+	if s.Repository != "" {
+		return created(c, s.Repository)
+	}
+	if c.Bot == nil {
+		return scenario.Repository{}, fmt.Errorf("the Git server of lab %s has no bot", c.Lab)
+	}
+	return c.Bot(ctx)
 }
 
 func secretAt(cluster, namespace, name string) scenario.Subject {

@@ -20,7 +20,7 @@ func All() []scenario.Verb {
 		{Name: "partition", Doc: "disconnects a cluster from the lab's network", New: func() scenario.Action { return &partition{} }},
 		{Name: "request", Doc: "sends an HTTP request, and expects an answer", New: func() scenario.Action { return &request{} }},
 		{Name: "repository", Doc: "creates a private repository on the forge, until the story ends", New: func() scenario.Action { return &repository{} }},
-		{Name: "credentials", Doc: "gives an engine the credentials of such a repository", New: func() scenario.Action { return &credentials{} }},
+		{Name: "credentials", Doc: "gives an engine the credentials of such a repository, or something else the bot's", New: func() scenario.Action { return &credentials{} }},
 		{Name: "seal", Doc: "encrypts values for a SealedSecret, with its controller's certificate", New: func() scenario.Action { return &sealing{} }},
 		{Name: "age-key", Doc: "makes a key pair of age, as Flux decrypts with", New: func() scenario.Action { return &ageKey{} }},
 		{Name: "push-image", Doc: "pushes an image to the lab's registry, until the story ends", New: func() scenario.Action { return &pushImage{} }},

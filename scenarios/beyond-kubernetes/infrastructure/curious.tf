@@ -1,0 +1,4 @@
+data "terraform_remote_state" "theirs" {
+  backend = "http"
+  config  = { address = "http://argocd-server.argocd/" }
+}

@@ -1,0 +1,1 @@
+locals { network = "vpc-0a0a0a0a" }

@@ -1,0 +1,1 @@
+locals { network = "vpc-0b0b0b0b" }
