@@ -45,53 +45,69 @@ func (p *program) world(ctx context.Context, ws *workspace.Workspace, o playOpti
 		return scenario.World{}, err
 	}
 	asked := ws.Record.Asked // empty if the estate names the engine
-	w.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) {
-		as := to
-		if to == runs {
-			as = asked
-		}
-		next, err := p.switchEngine(ctx, ws, o, to, as)
+	replace := func(ctx context.Context, begun bool, run up.Options, with func(*up.Options)) (scenario.World, up.Upgrade, error) {
+		next, upgrade, err := p.replace(ctx, ws, o, begun, run, with)
 		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
+		return next, upgrade, err
+	}
+	w.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) { // as `lab up --switch-engine`
+		begun := ws.Record.Type == to || ws.Record.Former.Type != ""
+		next, _, err := replace(ctx, begun, up.Options{Switch: true}, func(*up.Options) {
+			if ws.Engine = to; to == runs {
+				ws.Engine = asked
+			}
+		})
 		return next, err
 	}
-	w.Renew = func(ctx context.Context, cluster string) (scenario.World, error) {
-		next, err := p.renew(ctx, ws, o, cluster)
-		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
+	w.Renew = func(ctx context.Context, cluster string) (scenario.World, error) { // as `lab up --recreate`
+		next, _, err := replace(ctx, cluster == "", up.Options{}, func(run *up.Options) {
+			if cluster != "" {
+				run.Recreate = []string{cluster}
+			}
+		})
 		return next, err
 	}
 	w.Upgrade = func(ctx context.Context, values map[string]any) (scenario.World, map[string][]string, error) {
-		next, changed, err := p.upgradeEngine(ctx, ws, o, values)
-		next.Switch, next.Renew, next.Upgrade = w.Switch, w.Renew, w.Upgrade
-		return next, changed, err
+		begun := values == nil || ws.Values != nil
+		next, upgrade, err := replace(ctx, begun, up.Options{Survey: values != nil}, func(*up.Options) { ws.Values = values })
+		return next, upgrade.Kinds(), err
 	}
 	return w, nil
 }
 
-// upgradeEngine brings up the engine with values over those of the estate, and returns what that changed.
-func (p *program) upgradeEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, values map[string]any) (scenario.World, map[string][]string, error) {
-	s, err := openSupply(ctx, o.origin)
-	if err != nil {
-		return scenario.World{}, nil, err
-	}
+// replace brings up the lab with what change asks for, and returns it as scenarios see it. Unless that was begun before, lab up may not have anything else to do.
+func (p *program) replace(ctx context.Context, ws *workspace.Workspace, o playOptions, begun bool, run up.Options, change func(*up.Options)) (scenario.World, up.Upgrade, error) {
+	run.Timeout = o.timeout
+	all := upOptions{origin: o.origin, run: run}
 	quiet := &program{env: p.env, ui: p.ui.Aside()}
-	run := upOptions{origin: o.origin, run: up.Options{Timeout: o.timeout, Survey: values != nil}}
+	s, err := openSupply(ctx, o.origin)
+	if err == nil && !begun {
+		var with parts
+		if with, err = partsWith(ctx, ws, s); err == nil {
+			err = quiet.upToDate(ctx, ws, with, all)
+		}
+	}
+	if err != nil {
+		return scenario.World{}, up.Upgrade{}, err
+	}
+	change(&all.run)
 	with, err := partsWith(ctx, ws, s)
-	if err == nil && values != nil && ws.Values == nil {
-		err = quiet.upToDate(ctx, ws, with, run)
-	}
 	if err != nil {
-		return scenario.World{}, nil, err
+		return scenario.World{}, up.Upgrade{}, err
 	}
-	ws.Values = values
-	if with, err = partsWith(ctx, ws, s); err != nil {
-		return scenario.World{}, nil, err
-	}
-	l, out, err := quiet.bringUp(ctx, ws, with, run)
+	_, out, err := quiet.bringUp(ctx, ws, with, all)
 	if err != nil {
-		return scenario.World{}, nil, err
+		return scenario.World{}, up.Upgrade{}, err
+	}
+	if ws.Record, err = ws.Dir.Load(); err != nil {
+		return scenario.World{}, up.Upgrade{}, err
+	}
+	l, err := assemble(ws, with)
+	if err != nil {
+		return scenario.World{}, up.Upgrade{}, err
 	}
 	w, err := p.world(ctx, ws, o, l)
-	return w, out.Upgrade.Kinds(), err
+	return w, out.Upgrade, err
 }
 
 // throughDoor has requests from outside know the lab's door, if it has one.
@@ -110,70 +126,6 @@ func throughDoor(ws *workspace.Workspace, w *scenario.World) error {
 	w.Roots.AppendCertsFromPEM([]byte(text))
 	w.Door = strings.TrimPrefix(address, "https://")
 	return nil
-}
-
-// renew recreates a cluster as `lab up --recreate` does, or with cluster "" completes what was begun.
-func (p *program) renew(ctx context.Context, ws *workspace.Workspace, o playOptions, cluster string) (scenario.World, error) {
-	s, err := openSupply(ctx, o.origin)
-	if err != nil {
-		return scenario.World{}, err
-	}
-	quiet := &program{env: p.env, ui: p.ui.Aside()}
-	run := upOptions{origin: o.origin, run: up.Options{Timeout: o.timeout}}
-	with, err := partsWith(ctx, ws, s)
-	if err == nil && cluster != "" {
-		err = quiet.upToDate(ctx, ws, with, run)
-		run.run.Recreate = []string{cluster}
-	}
-	if err == nil {
-		with, err = partsWith(ctx, ws, s)
-	}
-	if err == nil {
-		_, _, err = quiet.bringUp(ctx, ws, with, run)
-	}
-	if err != nil {
-		return scenario.World{}, err
-	}
-	l, err := assemble(ws, with)
-	if err != nil {
-		return scenario.World{}, err
-	}
-	return p.world(ctx, ws, o, l)
-}
-
-// switchEngine replaces the lab's engine as `lab up --switch-engine` does, with as for --engine.
-func (p *program) switchEngine(ctx context.Context, ws *workspace.Workspace, o playOptions, to, as lab.EngineType) (scenario.World, error) {
-	s, err := openSupply(ctx, o.origin)
-	if err != nil {
-		return scenario.World{}, err
-	}
-	quiet := &program{env: p.env, ui: p.ui.Aside()}
-	run := upOptions{origin: o.origin, run: up.Options{Switch: true, Timeout: o.timeout}}
-	if ws.Record.Type != to && ws.Record.Former.Type == "" { // else it was begun
-		with, err := partsWith(ctx, ws, s)
-		if err == nil {
-			err = quiet.upToDate(ctx, ws, with, run)
-		}
-		if err != nil {
-			return scenario.World{}, err
-		}
-	}
-	ws.Engine = as
-	with, err := partsWith(ctx, ws, s)
-	if err != nil {
-		return scenario.World{}, err
-	}
-	if _, _, err := quiet.bringUp(ctx, ws, with, run); err != nil {
-		return scenario.World{}, err
-	}
-	if ws.Record, err = ws.Dir.Load(); err != nil {
-		return scenario.World{}, err
-	}
-	l, err := assemble(ws, with)
-	if err != nil {
-		return scenario.World{}, err
-	}
-	return p.world(ctx, ws, o, l)
 }
 
 // partsWith loads the estate for the workspace's engine.

@@ -94,10 +94,15 @@ func (s *credentials) of(ctx context.Context, c *scenario.Call) (scenario.Reposi
 	if s.Repository != "" {
 		return created(c, s.Repository)
 	}
-	if c.Bot == nil {
-		return scenario.Repository{}, fmt.Errorf("the Git server of lab %s has no bot", c.Lab)
-	}
 	return c.Bot(ctx)
+}
+
+// Lacks returns why it cannot be played, or "".
+func (s *credentials) Lacks(w scenario.World) string {
+	if s.Repository == "" && w.Bot == nil {
+		return "the Git server of lab " + w.Lab + " has no bot"
+	}
+	return ""
 }
 
 func secretAt(cluster, namespace, name string) scenario.Subject {

@@ -85,7 +85,7 @@ cd /tmp && git init -q --bare repository && cd repository || exit 1
 git remote add origin "$REPOSITORY" 2>/dev/null
 told='' refused=''
 while :; do
-	if git fetch -q --prune origin "+refs/heads/$BRANCH:refs/main" "+refs/pull/*/head:refs/pull/*"; then
+	if timeout 60 git fetch -q --prune origin "+refs/heads/$BRANCH:refs/main" "+refs/pull/*/head:refs/pull/*"; then
 		main
 		while read -r ref commit; do
 			[[ -e /request/$commit.done ]] || { request "${ref##*/}" "$commit" && touch "/request/$commit.done"; }

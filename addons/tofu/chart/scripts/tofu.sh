@@ -32,11 +32,11 @@ apply() {
 			tell error "tofu init failed" && head='' && sleep 5
 			continue
 		fi
-		tofu plan -input=false -no-color -detailed-exitcode -out=/tmp/plan >/tmp/said 2>&1
+		timeout -s INT 120 tofu plan -input=false -no-color -detailed-exitcode -out=/tmp/plan >/tmp/said 2>&1
 		code=$?
 		if ((code == 2)); then
 			cat /tmp/said
-			tofu apply -input=false -no-color /tmp/plan >/tmp/said 2>&1 && code=0
+			timeout -s INT 600 tofu apply -input=false -no-color /tmp/plan >/tmp/said 2>&1 && code=0
 			[[ $applied == "$head" ]] && mended=$head
 		elif ((code == 0)) && [[ $applied == "$head" ]]; then
 			continue
@@ -47,7 +47,7 @@ apply() {
 			tofu output -json -no-color >/report/outputs.json.new && mv /report/outputs.json.new /report/outputs.json
 			tell success "$(grep -E '^(Apply complete|No changes)' /tmp/said | head -n 1)"
 		else
-			tell failure "$(grep -m 1 Error: /tmp/said)"
+			tell failure "$(grep -m 1 Error: /tmp/said || echo "tofu did not end in time")"
 		fi
 	done
 }
