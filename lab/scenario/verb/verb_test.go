@@ -354,3 +354,24 @@ func TestConditions(t *testing.T) {
 		})
 	}
 }
+
+// TestEveryVerb checks that each verb is played on real clusters: by a story of the end-to-end tests, or by one of the estate.
+func TestEveryVerb(t *testing.T) {
+	of := map[string]string{
+		"switch": "scenarios/engine-switch", "renew": "scenarios/hub-loss", "upgrade": "scenarios/engine-upgrade", "seal": "scenarios/secrets-in-git",
+		"push-image": "scenarios/image-update",
+	}
+	for _, v := range verb.All() {
+		story := "lab/e2e/testdata/every-verb"
+		if of[v.Name] != "" {
+			story = of[v.Name]
+		}
+		text, err := os.ReadFile(filepath.Join("../../..", story, "scenario.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "\n      "+v.Name+":") {
+			t.Errorf("%s does not play %s", story, v.Name)
+		}
+	}
+}
