@@ -174,4 +174,8 @@ func commitsInTheForge(t *testing.T, l *testLab) {
 	if log := l.must("git", "log").stdout; !strings.Contains(log, "two replicas in dev") {
 		t.Errorf("commit missing:\n%s", log)
 	}
+
+	l.edit("environments/dev/addons/podinfo/values.yaml", "replicaCount: 2\nui:", "ui:") // as other parts expect it
+	l.edit("environments/prod/environment.yaml", "cost_center: wholesale", "cost_center: retail")
+	l.must("up")
 }
