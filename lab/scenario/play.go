@@ -323,7 +323,7 @@ func (p *playing) ended(r StepResult, began time.Time, err error) {
 		if !errors.As(err, &r.Unmet) {
 			r.Error = err.Error()
 			if e := new(lab.Error); errors.As(err, &e) && len(e.Problems) > 0 {
-				r.Error += ": " + e.Problems[0].String()
+				r.Error += ": " + strings.ReplaceAll(e.Problems.Error(), "\n", "; ")
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func checked(before fs.FS, c *scenario.Call, files map[string]*scenario.File) er
 	_, err = estate.Load(after, "", c.Estate.Name, estate.WithRepositories(c.Estate.Repositories), estate.WithEngine(c.Engines))
 	var invalid *lab.Error
 	if errors.As(err, &invalid) && len(invalid.Problems) > 0 {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: invalid.Code, Message: invalid.Problems[0].String(), Err: err}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: invalid.Code, Message: "the commit makes the estate invalid", Problems: invalid.Problems}
 	}
 	return err
 }
