@@ -76,6 +76,9 @@ var catalogue = []entry{
 		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.(karpenter\.sh|karpenter\.kwok\.sh|autoscaling\.x-k8s\.io|kwok\.x-k8s\.io)$`,
 		lab.EngineFlux:   `^CustomResourceDefinition /.*\.(karpenter\.sh|autoscaling\.x-k8s\.io|kwok\.x-k8s\.io)$`,
 	}},
+	{name: "istio", smoke: meshed, stays: map[lab.EngineType]string{
+		"": `^(ConfigMap [^/]+/istio-ca-(root-cert|crl)|Secret istio-system/istio-ca-secret|(ConfigMap|Lease) istio-system/istio-.*|CustomResourceDefinition /.*\.istio\.io)$`,
+	}},
 }
 
 // enabled switches an addon on in cluster dev, checks that it does its job, and returns what `lab up` took, and what the check did.
@@ -592,4 +595,76 @@ spec:
 		return err
 	})
 	return "Karpenter made a node for a pending pod, which ran there, and removed the node when the pod had gone"
+}
+
+// meshed has istiod tell an application that speaks xDS, without a proxy, where its requests go: a VirtualService moves all of them from one version of a service to the other.
+// One that leads nowhere is refused.
+func meshed(t *testing.T, l *testLab) string {
+	const app = `apiVersion: v1
+kind: Pod
+metadata: {name: VERSION, namespace: smoke, labels: {app: smoke, version: VERSION}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: app
+      image: docker.io/lab/istio-app:1.31-alpha.eed52ebb66ad
+      args: [--grpc=7070, --version=VERSION]
+      readinessProbe: {tcpSocket: {port: 7070}, periodSeconds: 1}
+      env:
+        - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+        - name: GRPC_XDS_BOOTSTRAP_CONFIG
+          value: '{"xds_servers": [{"server_uri": "dns:///istiod.istio-system.svc:15010", "channel_creds": [{"type": "insecure"}], "server_features": ["xds_v3"]}],
+            "node": {"id": "sidecar~$(IP)~VERSION.smoke~cluster.local", "metadata": {"GENERATOR": "grpc"}}}'
+---
+`
+	route := func(subset string) string {
+		return `apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: smoke, namespace: smoke}
+spec:
+  hosts: [smoke.smoke.svc.cluster.local]
+  http: [{route: [{destination: {host: smoke.smoke.svc.cluster.local, subset: ` + subset + `}}]}]
+`
+	}
+	l.loads(t, "istio-app")
+	l.refusedBy(t, "http, tcp or tls must be provided", "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: smoke, namespace: default}\nspec: {hosts: [smoke]}\n")
+	l.appliedTo(t, smokeNamespace+strings.ReplaceAll(app, "VERSION", "v1")+strings.ReplaceAll(app, "VERSION", "v2")+`apiVersion: v1
+kind: Service
+metadata: {name: smoke, namespace: smoke}
+spec: {selector: {app: smoke}, ports: [{name: grpc, port: 7070}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: smoke, namespace: smoke}
+spec:
+  host: smoke.smoke.svc.cluster.local
+  subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]
+`)
+	for _, version := range []string{"v1", "v2"} {
+		l.appliedTo(t, route(version))
+		eventually(t, time.Minute, func() error {
+			out, err := l.kubectl("", "exec", "v1", "-n", "smoke", "--", "client", "--count=10", "xds:///smoke.smoke.svc.cluster.local:7070")
+			if got := strings.Count(out, "ServiceVersion="+version); err == nil && got != 10 {
+				err = fmt.Errorf("%d of 10 requests reached %s:\n%s", got, version, out)
+			}
+			return err
+		})
+	}
+	return "istiod refused a VirtualService without a route, and told an application over xDS to send all requests to one version of a service, then to the other"
+}
+
+// loads has an image of lab's recipes in dev.
+func (l *testLab) loads(t *testing.T, image string) {
+	t.Helper()
+	l.write("scenarios/loads/scenario.yaml", `apiVersion: lab/v1alpha1
+kind: Scenario
+metadata: {name: loads}
+spec:
+  title: an image is loaded
+  teaches: nothing; it is a test
+  requires: {clusters: [dev], images: {`+image+`: [dev]}}
+  steps: [{title: a moment passes, wait: {for: 1s}}]
+`)
+	defer l.remove("scenarios/loads")
+	l.must("scenario", "run", "loads")
 }

@@ -30,7 +30,7 @@ func (s *Supply) Engine(i Item) lab.EngineType {
 	return only
 }
 
-// optional reports whether an item is only for estates that request it, as are other versions than the default.
+// optional reports whether an item is only for estates that request it, as are other versions than the default, and charts of definitions alone.
 func (s *Supply) optional(i Item) bool {
 	if i.variant() || i.Kind == KindChart && engineCharts[i.Name] != "" && i.Version != s.ChartVersion(i.Name) {
 		return true
@@ -39,7 +39,7 @@ func (s *Supply) optional(i Item) bool {
 	if i.Kind == KindChart {
 		names = s.recipes.ImagesOf(i.Name, i.Version)
 	}
-	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
 		c, ok := s.recipes.Get(name)
 		return !ok || !c.Optional
 	})

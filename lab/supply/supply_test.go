@@ -320,11 +320,11 @@ func TestListOrderAndSourceItems(t *testing.T) {
 		"source-watcher", "front", "door", "registry", "podinfo", "podinfo-old", "metrics-server",
 		"sealed-secrets", "gatekeeper", "cert-manager-controller", "cert-manager-webhook", "cert-manager-cainjector", "external-secrets",
 		"kyverno", "kyvernopre", "kyverno-readiness-checker", "argo-rollouts", "flux-operator", "alertmanager", "prometheus",
-		"external-dns", "external-dns-coredns", "external-dns-etcd", "traefik", "tofu", "karpenter-kwok", "kwok", "agnhost",
+		"external-dns", "external-dns-coredns", "external-dns-etcd", "traefik", "tofu", "karpenter-kwok", "kwok", "istiod", "istio-app", "agnhost",
 		"node-1.36.5", "node-1.35.8", "node-1.34.12", "node-1.33.5", "node-1.32.9", "argocd-3.2.11",
 		"argo-cd 3.6.1", "argo-cd 3.2.11", "flux2 2.9.5", "podinfo 6.9.2", "podinfo 6.7.0", "metrics-server 3.13.1", "karpenter 0.35.0", "kwok 0.2.0", "stage-fast 0.2.0",
 		"sealed-secrets 2.19.3", "gatekeeper 3.23.1", "cert-manager v1.11.5", "external-secrets 0.18.1", "kyverno 3.9.1", "argo-rollouts 1.9.0", "external-dns 1.20.0",
-		"gateway-api 1.4.1", "flux-operator 0.59.0",
+		"gateway-api 1.4.1", "base 1.0.0", "istiod 1.0.0", "flux-operator 0.59.0",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)

@@ -23,7 +23,7 @@ func TestCatalogueImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator", "external-dns", "karpenter", "karpenter/kwok",
+		"sealed-secrets", "gatekeeper", "cert-manager", "external-secrets", "kyverno", "argo-rollouts", "flux-operator", "external-dns", "karpenter", "karpenter/kwok", "istio/istiod",
 	} {
 		t.Run(name, func(t *testing.T) {
 			addon, name := path.Split(name)
