@@ -116,7 +116,7 @@ func (a *ArgoCD) explain(ctx context.Context, app application, p engine.Pending)
 		add(p.Reason)
 	}
 	for _, c := range app.Status.Conditions {
-		if why := cause(c.Message); strings.HasSuffix(c.Type, "Error") && why != p.Reason {
+		if why := cause(c.Message); strings.HasSuffix(c.Type, "Error") && !strings.HasSuffix(p.Reason, why) {
 			add(why)
 		}
 	}

@@ -178,7 +178,7 @@ func judge(v view, want engine.Want) []engine.Pending {
 func (v view) unconverged(a application, want engine.Want, estate source) (string, bool) {
 	switch {
 	case a.terminating():
-		return "is being removed", true
+		return a.message(), true
 	case slices.Contains(want.Gone, a.Metadata.Name):
 		return "is no longer wanted but still exists", true
 	case hasKey(a.Metadata.Annotations, refreshApplication):

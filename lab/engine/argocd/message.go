@@ -20,6 +20,11 @@ func cause(message string) string {
 // message returns why an Application is not in sync or not healthy, or "" if it is both.
 func (a application) message() string {
 	if a.terminating() {
+		for _, c := range a.Status.Conditions {
+			if c.Type == "DeletionError" {
+				return "is being removed: " + cause(c.Message)
+			}
+		}
 		return "is being removed"
 	}
 	if a.Status.Sync.Status == "Synced" && a.Status.Health.Status == "Healthy" {

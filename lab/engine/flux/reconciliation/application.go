@@ -143,6 +143,8 @@ func reconciling(conditions []metav1.Condition) string {
 func releaseHealth(r helmv2.HelmRelease) (health, message string) {
 	c := apimeta.FindStatusCondition(r.Status.Conditions, meta.ReadyCondition)
 	switch {
+	case r.DeletionTimestamp != nil && c != nil && c.Reason == helmv2.UninstallFailedReason: // it is tried again
+		return progressing, "is being removed: " + c.Message
 	case r.DeletionTimestamp != nil:
 		return progressing, "is being removed"
 	case r.Spec.Suspend:

@@ -53,6 +53,7 @@ func TestApplicationState(t *testing.T) {
 
 		"release suspended":                {nil, spec(map[string]any{"suspend": true}), "Synced Suspended 1.2.3 podinfo: release podinfo is suspended"},
 		"release being removed":            {nil, map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo}}, "Synced Progressing 1.2.3 podinfo: is being removed"},
+		"release that cannot be removed":   {nil, merged(conditions("Ready False UninstallFailed: no kind"), map[string]any{"metadata": map[string]any{"deletionTimestamp": longAgo}}), "Synced Progressing 1.2.3 podinfo: is being removed: no kind"},
 		"release not reconciled":           {nil, conditions(), "Synced Progressing 1.2.3 podinfo: release podinfo is not reconciled yet"},
 		"release reconciling":              {nil, conditions("Reconciling True Progressing: installing"), "Synced Progressing 1.2.3 podinfo: installing"},
 		"release fails":                    {nil, conditions("Ready False InstallFailed: no chart"), "Synced Degraded 1.2.3 podinfo: no chart"},
