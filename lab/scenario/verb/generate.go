@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing/fstest" // an in-memory fs.FS; it does not import package testing
 
 	"homelab/lab"
@@ -47,7 +48,7 @@ func checked(before fs.FS, c *scenario.Call, files map[string]*scenario.File) er
 	_, err = estate.Load(after, "", c.Estate.Name, estate.WithRepositories(c.Estate.Repositories), estate.WithEngine(c.Engines))
 	var invalid *lab.Error
 	if errors.As(err, &invalid) && len(invalid.Problems) > 0 {
-		return &lab.Error{Exit: lab.ExitInvalid, Code: invalid.Code, Message: "the commit makes the estate invalid", Problems: invalid.Problems}
+		return &lab.Error{Exit: lab.ExitInvalid, Code: invalid.Code, Message: strings.ReplaceAll(invalid.Problems.Error(), "\n", "; "), Err: err}
 	}
 	return err
 }
