@@ -69,7 +69,7 @@ var catalogue = []entry{
 		lab.EngineFlux:   `^CustomResourceDefinition /dnsendpoints\.externaldns\.k8s\.io$`,
 	}},
 	{name: "traefik", smoke: served, stays: map[lab.EngineType]string{
-		lab.EngineArgoCD: `^CustomResourceDefinition /.*\.gateway\.networking\.k8s\.io$`,
+		"": `^CustomResourceDefinition /.*\.gateway\.networking\.k8s\.io$`,
 	}},
 	{name: "karpenter", smoke: provisioned, stays: map[lab.EngineType]string{
 		"":               `^Lease karpenter/karpenter-leader-election$`,
@@ -607,7 +607,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
     - name: app
-      image: docker.io/lab/istio-app:1.31-alpha.eed52ebb66ad
+      image: docker.io/lab/istio-app:v0.0.0-20260827124520-eed52ebb66ad
       args: [--grpc=7070, --version=VERSION]
       readinessProbe: {tcpSocket: {port: 7070}, periodSeconds: 1}
       env:

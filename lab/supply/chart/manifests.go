@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/kube"
 )
 
 // manifests builds a chart from files of manifests, with one Deployment or of definitions alone, for releases that have no chart in a module. Its values are what a lab
-// changes: whether definitions are installed, and the controller's replicas, image, arguments and resources.
+// changes: whether definitions are installed, and the controller's replicas, image, arguments and resources. Definitions alone stay when the release goes.
 func manifests(r Recipe, module string) (*helmchart.Chart, error) {
 	var docs []map[string]any
-	definitions := 0
 	for _, name := range append([]string{r.Path}, r.More...) {
 		files, err := manifestFiles(filepath.Join(module, filepath.FromSlash(name)))
 		if err != nil {
@@ -34,13 +35,21 @@ func manifests(r Recipe, module string) (*helmchart.Chart, error) {
 	_, appVersion, _ := strings.Cut(r.Module, "@")
 	var files []*loader.BufferedFile
 	add := func(name string, data []byte) { files = append(files, &loader.BufferedFile{Name: name, Data: data}) }
+	definitions := !slices.ContainsFunc(docs, func(doc map[string]any) bool { return doc["kind"] != "CustomResourceDefinition" })
 	values := map[string]any{"installCRDs": true}
 	for i, doc := range docs {
 		kind, meta, cond := doc["kind"].(string), doc["metadata"].(map[string]any), ""
 		switch kind {
 		case "CustomResourceDefinition":
 			cond = ".Values.installCRDs"
-			definitions++
+			if definitions { // releases with objects of their kinds cannot be removed after them
+				annotations, _ := meta["annotations"].(map[string]any)
+				if annotations == nil {
+					annotations = map[string]any{}
+				}
+				annotations[kube.ResourcePolicyAnno] = kube.KeepPolicy
+				meta["annotations"] = annotations
+			}
 		case "ClusterRole":
 		case "ClusterRoleBinding":
 			for _, s := range doc["subjects"].([]any) {
@@ -65,7 +74,7 @@ func manifests(r Recipe, module string) (*helmchart.Chart, error) {
 		}
 		add(fmt.Sprintf("templates/%02d-%s.yaml", i, strings.ToLower(kind)), text)
 	}
-	if values["controller"] == nil && definitions < len(docs) {
+	if values["controller"] == nil && !definitions {
 		return nil, fmt.Errorf("no Deployment in %s", r.Path)
 	}
 	for name, doc := range map[string]map[string]any{
