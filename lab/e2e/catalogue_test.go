@@ -77,7 +77,7 @@ var catalogue = []entry{
 		lab.EngineFlux:   `^CustomResourceDefinition /.*\.(karpenter\.sh|autoscaling\.x-k8s\.io|kwok\.x-k8s\.io)$`,
 	}},
 	{name: "istio", smoke: meshed, stays: map[lab.EngineType]string{
-		"": `^(ConfigMap [^/]+/istio-ca-(root-cert|crl)|Secret istio-system/istio-ca-secret|(ConfigMap|Lease) istio-system/istio-.*|CustomResourceDefinition /.*\.istio\.io)$`,
+		"": `^(ConfigMap [^/]+/istio-ca-(root-cert|crl)|Secret istio-system/istio-ca-secret|(ConfigMap|Lease) istio-system/istio-.*|GatewayClass /istio(-remote)?|CustomResourceDefinition /.*\.istio\.io)$`,
 	}},
 }
 
