@@ -107,11 +107,8 @@ func (g *Gitea) seclude(ctx context.Context, s State, writes bool) error {
 
 // ensureAccount ensures a user that can do only what its token's scopes say. Its password is not stored.
 func (g *Gitea) ensureAccount(ctx context.Context, s State, api *gitea.Client, user string, scopes ...gitea.AccessTokenScope) error {
-	if token := g.tokens.ForgeToken(user); token != "" {
-		ok, err := g.accepts(ctx, s, token)
-		if ok || err != nil {
-			return err
-		}
+	if known, err := g.knows(ctx, s, user); known || err != nil {
+		return err
 	}
 	password, yes, no, none, hidden := rand.Text(), true, false, 0, gitea.VisibleTypePrivate
 	_, resp, err := api.AdminCreateUser(gitea.CreateUserOption{
@@ -149,8 +146,12 @@ func (g *Gitea) dropAccount(api *gitea.Client, user string) error {
 	return g.tokens.SaveForgeToken(user, "")
 }
 
-// accepts reports whether the forge accepts a token.
-func (g *Gitea) accepts(ctx context.Context, s State, token string) (bool, error) {
+// knows reports whether there is a token of an account that the forge accepts.
+func (g *Gitea) knows(ctx context.Context, s State, user string) (bool, error) {
+	token := g.tokens.ForgeToken(user)
+	if token == "" {
+		return false, nil
+	}
 	_, resp, err := g.seenBy(ctx, s, token)
 	if resp != nil && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusUnauthorized) {
 		return resp.StatusCode == http.StatusNotFound, nil

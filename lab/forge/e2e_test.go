@@ -213,12 +213,13 @@ func strangers(t *testing.T, g *forge.Gitea, creds forge.Credentials) {
 	}
 }
 
-// A lab whose state folder was lost recovers its forge, including commits.
+// A lab whose state folder was lost recovers its forge, including commits. The gate knew its runner by another password.
 func TestLostPassword(t *testing.T) {
 	const name = "e2e-p"
 	d := docker.New()
 	g := start(t, d, name, credentials())
 	i := spec(t, d)
+	i.Runner = forge.Guest{Password: "before", Hook: "http://runner.invalid:8080/", Secret: "before"}
 	if err := g.Start(t.Context(), i, 0, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -228,11 +229,28 @@ func TestLostPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	g = forge.NewGitea(name, d, credentials(), forge.WithTokens(tokens{}))
+	i.Runner.Password, i.Runner.Secret = "after", "after"
 	if err := g.Start(t.Context(), i, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := g.Observe(t.Context()); err != nil || s.Revision != pushed.Commit || !s.Guarded {
-		t.Errorf("observed %+v, %v; want the commit %s", s, err, pushed.Commit)
+	seen, err := g.Observe(t.Context())
+	if err != nil || seen.Revision != pushed.Commit || !seen.Guarded {
+		t.Errorf("observed %+v, %v; want the commit %s", seen, err, pushed.Commit)
+	}
+	for password, want := range map[string]int{"before": http.StatusUnauthorized, "after": http.StatusOK} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, seen.HostURL+"/api/v1/repos/lab/estate/pulls", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(forge.Runner, password)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("the runner with the password of %s: %s, want %d", password, resp.Status, want)
+		}
 	}
 }
 

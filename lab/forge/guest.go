@@ -60,11 +60,10 @@ func (g *Gitea) receive(ctx context.Context, s State, spec Spec) error {
 	if !wanted && g.tokens.ForgeToken(Runner) == "" {
 		return nil
 	}
-	if !wanted {
+	if wanted {
+		err = g.ensureRunner(ctx, s, api)
+	} else {
 		err = g.dropAccount(api, Runner)
-	} else if err = g.ensureAccount(ctx, s, api, Runner, "write:repository", "write:issue"); err == nil {
-		mode := gitea.AccessModeWrite
-		_, err = api.AddCollaborator(g.creds.User, g.repository, Runner, gitea.AddCollaboratorOption{Permission: &mode})
 	}
 	if err == nil {
 		err = g.callRunner(api, spec.Runner)
@@ -72,7 +71,29 @@ func (g *Gitea) receive(ctx context.Context, s State, spec Spec) error {
 	if err != nil {
 		return fmt.Errorf("%s of the forge: %w", Runner, err)
 	}
-	text, err := json.Marshal(g.guests(spec))
+	return g.tellGate(ctx, g.guests(spec))
+}
+
+// ensureRunner ensures the runner's account. To get a token it logs in with a password, which is not the one that the gate may know.
+func (g *Gitea) ensureRunner(ctx context.Context, s State, api *gitea.Client) error {
+	known, err := g.knows(ctx, s, Runner)
+	if err == nil && !known {
+		err = g.tellGate(ctx, []any{})
+	}
+	if err == nil {
+		err = g.ensureAccount(ctx, s, api, Runner, "write:repository", "write:issue")
+	}
+	if err != nil {
+		return err
+	}
+	mode := gitea.AccessModeWrite
+	_, err = api.AddCollaborator(g.creds.User, g.repository, Runner, gitea.AddCollaboratorOption{Permission: &mode})
+	return err
+}
+
+// tellGate writes the accounts that the gate limits.
+func (g *Gitea) tellGate(ctx context.Context, guests any) error {
+	text, err := json.Marshal(guests)
 	if err != nil {
 		return err
 	}
