@@ -137,6 +137,12 @@ func (l *testLab) checkCanaries(want map[string]string, clusters ...string) {
 	}
 }
 
+// keptByParts returns what the optional parts must not lose: the contents of the registry, and the authority of the door.
+func (l *testLab) keptByParts() map[string]string {
+	l.t.Helper()
+	return map[string]string{"registry contents": strings.Join(l.contents(), ", "), "door authority": l.must("ca").stdout}
+}
+
 // eventually retries do until it succeeds.
 func eventually(t *testing.T, limit time.Duration, do func() error) {
 	t.Helper()

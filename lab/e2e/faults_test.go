@@ -31,6 +31,7 @@ type fault struct {
 	cure    bool                                         // no plan is available until lab up has repaired lab's own files
 	fix     bool                                         // the container engine is stopped, and lab up needs --fix to start it
 	once    bool                                         // does not depend on the engine
+	keys    bool                                         // the fault destroys what only lab's own files have: the key of the door's authority
 	lost    []string                                     // clusters whose canaries the fault destroys
 }
 
@@ -67,20 +68,20 @@ var faults = []fault{
 		replace(t, filepath.Join(l.state, "lab", l.name, "lab.json"), "{")
 		replace(t, filepath.Join(l.state, "lab", l.name, "credentials.json"), "")
 		return nil
-	}, message: "unreadable, kept as", cure: true},
+	}, message: "unreadable, kept as", cure: true, keys: true},
 	{name: "state folder removed", once: true, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
 		}
 		return nil
-	}},
+	}, keys: true},
 	{name: "state folder removed, all containers stopped", once: true, do: func(t *testing.T, l *testLab) func() {
 		if err := os.RemoveAll(filepath.Join(l.state, "lab")); err != nil {
 			t.Fatal(err)
 		}
 		stopAll(t, l)
 		return nil
-	}},
+	}, keys: true},
 	{name: "forge's container removed", once: true, do: func(t *testing.T, l *testLab) func() {
 		docker(t, "rm", "--force", "lab-"+l.name+"-forge")
 		return nil
@@ -162,6 +163,13 @@ func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) 
 	t.Logf("FAULT %-45s converged in %5.1fs", f.name, out.took.Seconds())
 	keep := slices.DeleteFunc([]string{"hub", "dev"}, func(c string) bool { return slices.Contains(f.lost, c) })
 	l.checkCanaries(canaries, keep...)
+	for what, got := range l.keptByParts() {
+		if f.keys && strings.HasPrefix(what, "door") {
+			canaries[what] = got
+		} else if got != canaries[what] {
+			t.Errorf("%s was %s, is %s", what, canaries[what], got)
+		}
+	}
 	l.converged(2, 4)
 	for _, s := range decode[ui.PlanResult](l, "up", "--dry-run").Steps {
 		if s.Action != "none" {
@@ -175,7 +183,7 @@ func injectFault(t *testing.T, l *testLab, f fault, canaries map[string]string) 
 		l.canary(c)
 	}
 	if len(f.lost) > 0 {
-		canaries = l.canaryIdentities("hub", "dev")
+		maps.Copy(canaries, l.canaryIdentities("hub", "dev"))
 	}
 	return canaries
 }
