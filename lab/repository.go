@@ -83,7 +83,7 @@ func (r *Repository) Of(revision string) (*Repository, error) {
 	case r.Has(revision):
 		return r, nil
 	case r.Revisions == nil:
-		return nil, fmt.Errorf("%s is no clone, and has no %s", r.Dir, revision)
+		return nil, fmt.Errorf("%s is not a clone, and has no %s", r.Dir, revision)
 	}
 	return r.Revisions(revision)
 }

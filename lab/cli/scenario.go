@@ -246,7 +246,7 @@ func (o *playOptions) check(names []string) error {
 	case o.pause && o.jobs > 1:
 		return usage("both --pause and --jobs", "one of them")
 	case o.pause && !term.IsTerminal(int(os.Stdin.Fd())):
-		return usage("--pause waits for enter, but standard input is no terminal", "leave it out")
+		return usage("--pause waits for enter, but standard input is not a terminal", "leave it out")
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (e *Existing) inspect(ctx context.Context, name string) (lab.ClusterState, 
 // marked is the content of a cluster's mark.
 type marked struct {
 	lab, inputs string
-	foreign     bool // a ConfigMap of that name is no mark
+	foreign     bool // a ConfigMap of that name is not a mark
 }
 
 func markOf(ctx context.Context, client kubernetes.Interface) (marked, error) {

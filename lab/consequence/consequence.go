@@ -377,7 +377,7 @@ func text(m map[string]any, path ...string) string {
 
 // get returns a value in nested mappings, or nil.
 func get(m map[string]any, path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(m, path...) // what is no mapping has no such field
+	v, _, _ := unstructured.NestedFieldNoCopy(m, path...) // only a mapping has fields
 	return v
 }
 

@@ -129,7 +129,7 @@ func (a App) Rendered() ([]Object, []Failed) {
 				}
 				o := Object{Document: render.Document{Node: n, File: d.File}, Part: p.Name, Source: i, Cluster: p.Cluster}
 				o.Hook = a.hook(p, n)
-				o.Wave, _ = strconv.Atoi(strict.Text(n, "metadata", "annotations", argo.SyncWave)) // Argo CD takes what is no number for 0
+				o.Wave, _ = strconv.Atoi(strict.Text(n, "metadata", "annotations", argo.SyncWave)) // Argo CD treats anything but a number as 0
 				made = append(made, o)
 			}
 		}

@@ -162,7 +162,7 @@ func TestInputs(t *testing.T) {
 	wants(t, Compare([]desired.App{of("")}, []desired.App{of("")}, nil), "")
 }
 
-// A value that differs at each rendering is no difference.
+// A value that differs in each rendering is not a difference.
 func TestRandom(t *testing.T) {
 	n := 0
 	of := func(data string) desired.App {

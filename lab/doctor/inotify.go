@@ -131,7 +131,7 @@ func (d *Doctor) fixInotify(progress func(string)) error {
 	}
 	path := filepath.Join(h.Sysctl, sysctlFile)
 	progress("making it permanent in " + path)
-	text := "# Written by lab doctor --fix: kind's nodes watch many files. lab doctor --undo takes it back.\n" + strings.Join(lines, "\n") + "\n"
+	text := "# Written by lab doctor --fix: kind's nodes watch many files. lab doctor --undo removes this file.\n" + strings.Join(lines, "\n") + "\n"
 	return h.replace(changedFile, path, []byte(text), 0o644)
 }
 

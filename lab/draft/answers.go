@@ -80,11 +80,11 @@ func answers(files fs.FS, name string) (map[string]string, map[string]lab.Positi
 		return texts, at, problems
 	}
 	if doc.Kind != yaml.MappingNode {
-		problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: strict.Position(name, doc), Message: "is no mapping", Cure: "write one KEY: VALUE per line"})
+		problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: strict.Position(name, doc), Message: "is not a mapping", Cure: "write one KEY: VALUE per line"})
 	}
 	for key, value := range strict.Pairs(doc) {
 		if value.Kind != yaml.ScalarNode {
-			problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: strict.Position(name, value), Message: key.Value + " is no text", Cure: "write one KEY: VALUE per line"})
+			problems = append(problems, lab.Problem{Code: finding.InvalidField, Position: strict.Position(name, value), Message: key.Value + " is not a string", Cure: "write one KEY: VALUE per line"})
 		}
 		texts[key.Value], at[key.Value] = value.Value, strict.Position(name, key)
 	}
@@ -110,7 +110,7 @@ func (a Answers) unfit(d *Draft) (problems lab.Problems) {
 		c, known := d.asked[about]
 		switch {
 		case !known:
-			p.Message, p.Cure = about+" is no choice", "there are "+strings.Join(asked, ", ")
+			p.Message, p.Cure = about+" is not an option", "there are "+strings.Join(asked, ", ")
 			if near := strict.Closest(about, asked); near != "" {
 				p.Cure = "did you mean " + near + "?"
 			}

@@ -107,7 +107,7 @@ func (d *Draft) placed(newest *Draft) error {
 	return errors.Join(d.fill(old), newest.fill(now))
 }
 
-// version matches revisions that are no branches.
+// version matches revisions other than branches.
 var version = regexp.MustCompile(`^v?[0-9]+(\.[0-9x*]+)*([-+].*)?$|^[0-9a-f]{40}$|[*^~<>= ]`)
 
 // followed returns the branch of a repository that its Applications follow: the one that is checked out, or else the one that most name. A pull request is to be merged into it.

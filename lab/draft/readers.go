@@ -151,7 +151,7 @@ func (d *drafting) tree(r *lab.Repository) *tree {
 	_ = fs.WalkDir(r.FS, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // unreadable folders are no candidates
+			return nil //nolint:nilerr // unreadable folders are not candidates
 		case e.IsDir() && name != "." && slices.Contains(skipped, e.Name()):
 			return fs.SkipDir
 		}

@@ -597,8 +597,7 @@ spec:
 	return "Karpenter made a node for a pending pod, which ran there, and removed the node when the pod had gone"
 }
 
-// meshed has istiod tell an application that speaks xDS, without a proxy, where its requests go: a VirtualService moves all of them from one version of a service to the other.
-// One that leads nowhere is refused.
+// meshed routes proxyless gRPC requests to one version of a service, then to the other, by a VirtualService. One without a route is rejected.
 func meshed(t *testing.T, l *testLab) string {
 	const app = `apiVersion: v1
 kind: Pod
@@ -650,10 +649,10 @@ spec:
 			return err
 		})
 	}
-	return "istiod refused a VirtualService without a route, and told an application over xDS to send all requests to one version of a service, then to the other"
+	return "istiod rejected a VirtualService without a route, and routed all requests of a gRPC client to one version of a service, then to the other"
 }
 
-// loads has an image of lab's recipes in dev.
+// loads loads an image of lab's recipes into dev.
 func (l *testLab) loads(t *testing.T, image string) {
 	t.Helper()
 	l.write("scenarios/loads/scenario.yaml", `apiVersion: lab/v1alpha1

@@ -56,7 +56,7 @@ func stories(t *testing.T, l *testLab) {
 	for range rounds {
 		played(t, l, basics, 8)
 	}
-	t.Run("unreachable clusters are no success", func(t *testing.T) { l.within(t, unseen) })
+	t.Run("unreachable clusters fail", func(t *testing.T) { l.within(t, unseen) })
 }
 
 // decidedByFlux are the cases of Flux that its controllers decide at once. lab/scenario plays all cases of both engines on a fake.

@@ -133,7 +133,7 @@ func (l *loader) syncRendered(t tree) []tree {
 	return l.addObjects(t, docs)
 }
 
-// renderFailed reports a rendering error. Unavailable remotes are no problem, and errors below the root are left to the
+// renderFailed reports a rendering error. Unavailable remotes are not a problem, and errors below the root are left to the
 // engine, which has the cluster's state.
 func (l *loader) renderFailed(t tree, x rendering, err error) {
 	l.unsure = true

@@ -254,7 +254,7 @@ func TestRecorded(t *testing.T) {
 	cases := casesOf(t)
 	for _, e := range exceptions {
 		if e.Cause == "" || !slices.ContainsFunc(cases, func(c renderCase) bool { return c.name == e.Case }) {
-			t.Errorf("exceptions.yaml: %+v is no case, or lacks a cause", e)
+			t.Errorf("exceptions.yaml: %+v is not a case, or lacks a cause", e)
 		}
 	}
 	for _, version := range versions {

@@ -38,7 +38,7 @@ func (p *pace) see(w Wish, o observation) {
 	}
 }
 
-// traits returns what counts of a state: not the time, and of events those that are no warnings, as these are repeated while nothing gets better.
+// traits returns what counts of a state: not the time, and only events other than warnings, which repeat without progress.
 func traits(s State) []any {
 	if s.Application != nil {
 		return []any{*s.Application}

@@ -172,7 +172,7 @@ func (s *Service) Inputs(images ...lab.Image) string {
 // answerLimit bounds one question about its health.
 const answerLimit = 2 * time.Second
 
-// Observe returns the state. A service that does not answer is no error.
+// Observe returns the state. An unresponsive service is not an error.
 func (s *Service) Observe(ctx context.Context) (State, error) {
 	st, _, err := s.inspect(ctx)
 	if err != nil {

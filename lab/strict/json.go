@@ -58,7 +58,7 @@ func explicit(n *yaml.Node) *yaml.Node {
 	return &of
 }
 
-// errUnusual is that a node must be written out to be read: an alias, a tag, a key that is no text.
+// errUnusual is that a node must be written out to be read: an alias, a tag, a non-string key.
 var errUnusual = errors.New("unusual")
 
 // value is Value without writing a node out, which takes ten times as long.

@@ -19,7 +19,7 @@ func TestFigures(t *testing.T) {
 	}
 	for name, f := range figures {
 		if c, ok := recipes.Get(name); !ok || c.Kind != source.KindImage {
-			t.Errorf("%s is no image", name)
+			t.Errorf("%s is not an image", name)
 		}
 		if f.Size <= 0 || f.Memory < 0 || f.Seconds < 0 {
 			t.Errorf("%s: %+v", name, f)

@@ -146,7 +146,7 @@ func leaves(path []string, v any) []leaf {
 			}
 			list = append(list, leaves(below("["+strconv.Itoa(i)+"]"), value)...)
 		}
-	default: // also a mapping with keys that are no text
+	default: // also a mapping with non-string keys
 		list = append(list, leaf{path, v})
 	}
 	slices.SortStableFunc(list, func(a, b leaf) int { return slices.Compare(a.path, b.path) })

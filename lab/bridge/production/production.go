@@ -179,7 +179,7 @@ type Difference struct {
 	InProd     bool
 }
 
-// Diff returns the differences between the lab's registration and production's, labels first. Keys that only describe the lab are no difference.
+// Diff returns the differences between the lab's registration and production's, labels first. Keys that only describe the lab are ignored.
 func Diff(r lab.Registration, b Bridge) []Difference {
 	var list []Difference
 	compare := func(label bool, ours, theirs map[string]string) {

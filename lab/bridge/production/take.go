@@ -44,7 +44,7 @@ var fields = []field{
 	{"network", cloud.GCP, []string{"gcp_network", "network", "network_name"}, false},
 }
 
-// Take returns the changes that give a cluster of the estate production's bridge, and what is left out. Values that the estate has already are no changes. What the
+// Take returns the changes that give a cluster of the estate production's bridge, and what is left out. Values that the estate already has are not changes. What the
 // clusters of an environment share goes to its document, unless that has another value; the rest to the cluster's.
 func Take(e *lab.Estate, c lab.Cluster, b Bridge) ([]Change, []Left) {
 	t := taking{estate: e, cluster: c, bridge: b, left: slices.Clone(b.Left), taken: map[string]bool{}}

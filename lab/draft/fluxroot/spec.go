@@ -106,7 +106,7 @@ func (s *Candidates) unsynced() []Root {
 			dir, is := clusterOf(name)
 			switch {
 			case err != nil:
-				return nil //nolint:nilerr // unreadable folders are no clusters
+				return nil //nolint:nilerr // unreadable folders are not clusters
 			case e.IsDir() && e.Name() == ".git":
 				return fs.SkipDir
 			case e.IsDir() || !is || !slices.Contains(render.Kustomizations, e.Name()):

@@ -122,7 +122,7 @@ func (m module) context() *hcl.EvalContext {
 	return &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(m.vars), "local": cty.ObjectVal(m.locals)}}
 }
 
-// set evaluates a name, which stays unset if it is no text.
+// set evaluates a name, which stays unset unless it is a string.
 func (m module) set(in map[string]cty.Value, name string, e hclsyntax.Expression) {
 	if v, ok := m.text(e); ok {
 		in[name] = v

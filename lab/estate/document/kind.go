@@ -197,7 +197,7 @@ func (k *kindCheck) networking() {
 		k.fail(fmt.Sprintf("no port %d", n.APIServerPort), "0 to 65535", "networking", "apiServerPort")
 	}
 	if n.APIServerAddress != "" && net.ParseIP(n.APIServerAddress) == nil {
-		k.fail(fmt.Sprintf("%q is no address", n.APIServerAddress), "127.0.0.1 is the default", "networking", "apiServerAddress")
+		k.fail(fmt.Sprintf("%q is not an IP address", n.APIServerAddress), "127.0.0.1 is the default", "networking", "apiServerAddress")
 	}
 	k.subnet("podSubnet", n.PodSubnet)
 	k.subnet("serviceSubnet", n.ServiceSubnet)
@@ -214,7 +214,7 @@ func (k *kindCheck) subnet(key, value string) {
 		ip, _, err := net.ParseCIDR(p)
 		switch {
 		case err != nil:
-			k.fail(fmt.Sprintf("%q is no subnet", p), "such as 10.244.0.0/16", "networking", key)
+			k.fail(fmt.Sprintf("%q is not a subnet", p), "such as 10.244.0.0/16", "networking", key)
 			return
 		case ip.To4() != nil:
 			v4++
@@ -244,7 +244,7 @@ func (k *kindCheck) node(i int) {
 			m.ListenAddress = "127.0.0.1" // Kind's default is every address of the machine
 		}
 		if net.ParseIP(m.ListenAddress) == nil {
-			k.fail(fmt.Sprintf("%q is no address", m.ListenAddress), "", "nodes", i, "extraPortMappings", j, "listenAddress")
+			k.fail(fmt.Sprintf("%q is not an IP address", m.ListenAddress), "", "nodes", i, "extraPortMappings", j, "listenAddress")
 		}
 	}
 	for j := range n.ExtraMounts {

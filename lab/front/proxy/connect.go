@@ -35,7 +35,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
 	if !s.hosts[host] {
-		http.Error(w, "lab: "+host+" has no mounted repositories and is no cluster", http.StatusBadGateway)
+		http.Error(w, "lab: "+host+" is neither a host of mounted repositories nor a cluster", http.StatusBadGateway)
 		return
 	}
 	conn, buffered, err := http.NewResponseController(w).Hijack()

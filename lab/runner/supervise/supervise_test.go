@@ -164,7 +164,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// A difference that is not known is no success, and the comment says what is unknown.
+// An unknown difference is not a success, and the comment says what is unknown.
 func TestUnknown(t *testing.T) {
 	s, f, h, _ := scene(t)
 	h.answer = func(o work.Order, n int) ([]work.Result, error) {

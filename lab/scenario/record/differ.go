@@ -58,7 +58,7 @@ func differ(path string, was, is any) []change {
 	return []change{{path, is, true}}
 }
 
-// elements returns how the mappings of two lists are selected, by name if they have the same, or nil if they are no mappings.
+// elements returns how the mappings of two lists are selected, by name if they have the same, or nil if they are not mappings.
 func elements(x, y []any) []string {
 	steps := make([]string, len(x))
 	named := true

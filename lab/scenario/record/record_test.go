@@ -248,7 +248,7 @@ func TestDeletedWhileInterrupted(t *testing.T) {
 	}
 }
 
-// New files, removed ones and those that are no YAML are kept as files; what a commit removes is no deletion by hand.
+// New, removed and non-YAML files are kept as files; a removal by a commit is not a manual deletion.
 func TestFiles(t *testing.T) {
 	files := recorded(t, func(p person) {
 		_, err := p.Forge.Commit(p.t.Context(), scenario.Change{Branch: scenario.Branch, Author: "ann", Message: "files", Files: map[string]*scenario.File{

@@ -32,7 +32,7 @@ var stories = map[string]string{
 	"left":   "steps: [{title: by hand, patch: {" + podinfo + ", set: {metadata.annotations.note: x}}}, {title: two minutes, wait: {for: 2m}}]",
 	"right":  "steps: [{title: by hand, patch: {" + strings.Replace(podinfo, "prod", "dev", 1) + ", set: {metadata.annotations.note: x}}}, {title: a minute, wait: {for: 1m}}]",
 	"over":   "steps: [{title: it is there, expect: {application: {cluster: prod, addon: podinfo}, sync: synced}}]",
-	"anew":   "steps: [{title: dev is made anew, renew: {cluster: dev}}]",
+	"renew":  "steps: [{title: dev is recreated, renew: {cluster: dev}}]",
 	"labels": "steps: [{title: a label, label: {cluster: dev, labels: {a: b}}}, {title: a commit, commit: {message: m, remove: [environments/dev/addons/podinfo/values.yaml]}}]",
 }
 
@@ -212,7 +212,7 @@ func TestPlayUnrestored(t *testing.T) {
 
 // A story is played on the lab that those before it have left, which may be reached in another way.
 func TestPlayMoved(t *testing.T) {
-	p := play(t, []string{"anew", "over"}, nil, func(o *series.Options) {
+	p := play(t, []string{"renew", "over"}, nil, func(o *series.Options) {
 		renew := o.Player.World.Renew
 		o.Player.World.Renew = func(ctx context.Context, cluster string) (scenario.World, error) {
 			w, err := renew(ctx, cluster)

@@ -14,14 +14,14 @@ func TestUpgradeChanged(t *testing.T) {
 		changed map[string][]string
 		seen    string // of what is not met
 	}{
-		"nothing":                 {},
-		"as expected":             {expect: []string{"retracked"}, changed: map[string][]string{"retracked": {"dev: Service web/web"}}},
-		"something":               {changed: map[string][]string{"gone": {"web"}}, seen: "expected nothing changed, last seen 1 gone"},
-		"more":                    {expect: []string{"retracked"}, changed: map[string][]string{"retracked": {"a", "b"}, "orphaned": {"c"}}, seen: "expected changed: retracked, last seen 1 orphaned, 2 retracked"},
-		"nothing, but should":     {expect: []string{"retracked"}, seen: "expected changed: retracked, last seen nothing changed"},
-		"one of two, unsorted":    {expect: []string{"retracked", "new"}, changed: map[string][]string{"new": {"x"}}, seen: "expected changed: new, retracked, last seen 1 new"},
-		"both of two, unsorted":   {expect: []string{"retracked", "new"}, changed: map[string][]string{"new": {"x"}, "retracked": {"y"}}},
-		"named twice is no other": {expect: []string{"new", "new"}, changed: map[string][]string{"new": {"x"}}},
+		"nothing":               {},
+		"as expected":           {expect: []string{"retracked"}, changed: map[string][]string{"retracked": {"dev: Service web/web"}}},
+		"something":             {changed: map[string][]string{"gone": {"web"}}, seen: "expected nothing changed, last seen 1 gone"},
+		"more":                  {expect: []string{"retracked"}, changed: map[string][]string{"retracked": {"a", "b"}, "orphaned": {"c"}}, seen: "expected changed: retracked, last seen 1 orphaned, 2 retracked"},
+		"nothing, but should":   {expect: []string{"retracked"}, seen: "expected changed: retracked, last seen nothing changed"},
+		"one of two, unsorted":  {expect: []string{"retracked", "new"}, changed: map[string][]string{"new": {"x"}}, seen: "expected changed: new, retracked, last seen 1 new"},
+		"both of two, unsorted": {expect: []string{"retracked", "new"}, changed: map[string][]string{"new": {"x"}, "retracked": {"y"}}},
+		"named twice":           {expect: []string{"new", "new"}, changed: map[string][]string{"new": {"x"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&upgrade{Expect: c.expect}).judge(c.changed)

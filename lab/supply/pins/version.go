@@ -16,7 +16,7 @@ func bare(version string) string { return strings.TrimPrefix(version, "v") }
 // same reports whether two texts are the same version.
 func same(a, b string) bool { return bare(a) == bare(b) }
 
-// variant returns what a version has besides its numbers, "-alpine", and how many these are: others are no newer ones. Go's pseudo-versions have none.
+// variant returns what a version has besides its numbers, "-alpine", and how many these are: others are not newer. Go's pseudo-versions have none.
 func variant(version string) (suffix string, numbers int) {
 	core, _, _ := strings.Cut(version, "-")
 	if !isPseudo(version) {

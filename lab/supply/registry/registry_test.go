@@ -25,7 +25,7 @@ func TestEmbeddedPins(t *testing.T) {
 			of, _ := pins.image(base)
 			synthetic, ok := Pins{Images: []ImagePin{of}}.image(p.Name)
 			if !ok || synthetic.Ref != p.Ref || strings.HasSuffix(of.Ref, ":v"+version) {
-				t.Errorf("%s is no other version of %s: %s", p.Name, base, p.Ref)
+				t.Errorf("%s is not another version of %s: %s", p.Name, base, p.Ref)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func Variant(component string) (base, version string, ok bool) {
 	return m[1], m[2], true
 }
 
-// Minor returns "3.6" of "v3.6.1" and of "3.6", and "" of what is no version.
+// Minor returns "3.6" of "v3.6.1" and of "3.6", and "" for anything else.
 func Minor(version string) string {
 	return strings.TrimPrefix(semver.MajorMinor("v"+strings.TrimPrefix(version, "v")), "v")
 }

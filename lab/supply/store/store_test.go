@@ -103,7 +103,7 @@ func work(t *testing.T, s *store.Store) []string {
 	return names
 }
 
-// Leftovers of a killed build are no result and are swept by the next build; builds in progress are kept.
+// Leftovers of a killed build are not a result, and are removed by the next build; builds in progress are kept.
 func TestSweepKilledBuild(t *testing.T) {
 	s := open(t)
 	for _, dead := range []string{"x-0123456789abcdef.123", "chart-a-1.2.3-ffffffffffffffff.9-77"} {

@@ -47,7 +47,7 @@ apply() {
 			tofu output -json -no-color >/report/outputs.json.new && mv /report/outputs.json.new /report/outputs.json
 			tell success "$(grep -E '^(Apply complete|No changes)' /tmp/said | head -n 1)"
 		else
-			tell failure "$(grep -m 1 Error: /tmp/said || echo "tofu did not end in time")"
+			tell failure "$(grep -m 1 Error: /tmp/said || echo "tofu printed no error, or did not end in time")"
 		fi
 	done
 }

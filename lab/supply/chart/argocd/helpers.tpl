@@ -46,7 +46,7 @@ app.kubernetes.io/instance: {{ .context.Release.Name }}
 {{- end }}
 {{- end -}}
 
-{{- /* Annotations of a pod. The checksums make pods start anew when the ConfigMaps that they read at start change. */ -}}
+{{- /* Annotations of a pod. The checksums restart pods when the ConfigMaps that they read at start change. */ -}}
 {{- define "argo-cd.podAnnotations" -}}
 checksum/cmd-params: {{ include "argo-cd.config.params" .context | sha256sum }}
 checksum/cm: {{ include "argo-cd.config.cm" .context | sha256sum }}
