@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,41 +32,56 @@ func (r *Registry) mirrorPins(ctx context.Context) (*Pins, error) {
 	}
 }
 
-// witness traces a request for the message of a timeout.
+// witness keeps the furthest event of a request, for the message of a timeout: HTTPS and HTTP are tried at once.
 type witness struct {
-	mu   sync.Mutex
-	last string
+	mu    sync.Mutex
+	stage stage
+	last  string
 }
 
-func (w *witness) saw(what string) {
+// stage orders the events of a request.
+type stage int
+
+const (
+	lookedUp stage = iota + 1
+	connecting
+	connected
+	handshake
+	secured
+	sent
+	answered
+)
+
+func (w *witness) saw(s stage, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = what
+	if s >= w.stage {
+		w.stage, w.last = s, what
+	}
 }
 
 func (w *witness) seen() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.last == "" {
-		return "nothing"
-	}
-	return w.last
+	return cmp.Or(w.last, "nothing")
 }
 
 func (w *witness) watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSStart:             func(httptrace.DNSStartInfo) { w.saw("its address was looked up") },
-		ConnectStart:         func(_, addr string) { w.saw("a connection to " + addr + " was started") },
-		ConnectDone:          func(_, addr string, err error) { w.connected(addr, err) },
-		TLSHandshakeStart:    func() { w.saw("a TLS handshake was started") },
-		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { w.connected("TLS", err) },
-		WroteRequest:         func(httptrace.WroteRequestInfo) { w.saw("the request was sent") },
-		GotFirstResponseByte: func() { w.saw("the answer began") },
+		DNSStart:     func(httptrace.DNSStartInfo) { w.saw(lookedUp, "its address was looked up") },
+		ConnectStart: func(_, addr string) { w.saw(connecting, "a connection to "+addr+" was started") },
+		ConnectDone: func(_, addr string, err error) {
+			if err == nil {
+				w.saw(connected, addr+" was connected")
+			}
+		},
+		TLSHandshakeStart: func() { w.saw(handshake, "a TLS handshake was started") },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			if err == nil {
+				w.saw(secured, "TLS was connected")
+			}
+		},
+		WroteRequest:         func(httptrace.WroteRequestInfo) { w.saw(sent, "the request was sent") },
+		GotFirstResponseByte: func() { w.saw(answered, "the answer began") },
 	})
-}
-
-func (w *witness) connected(to string, err error) {
-	if err == nil {
-		w.saw(to + " was connected")
-	}
 }
