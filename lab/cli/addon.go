@@ -186,10 +186,11 @@ func (p *program) switchAddons(ws *workspace.Workspace, addons, clusters, envs [
 			}
 		}
 	}
+	generates := len(files) > 0 && keepsFlux(ws, est, files)
 	if err := overwrite(ws.Estate.Dir, files); err != nil {
 		return err
 	}
-	if est.Hub().Engine.Type == lab.EngineFlux && len(files) > 0 {
+	if generates {
 		done, err := ws.Generate()
 		if err != nil {
 			return err
@@ -197,6 +198,18 @@ func (p *program) switchAddons(ws *workspace.Workspace, addons, clusters, envs [
 		res.Written, res.Removed = done.Written, done.Removed
 	}
 	return p.ui.AddonsSwitched(res, ws.OnEstate("lab up"))
+}
+
+// keepsFlux reports whether an estate has current manifests of Flux, its engine or not, and can have them after an edit.
+func keepsFlux(ws *workspace.Workspace, est *lab.Estate, files map[string][]byte) bool {
+	if est.Hub().Engine.Type == lab.EngineFlux {
+		return true
+	}
+	if _, err := ws.Load(estate.WithEngine(lab.EngineFlux)); err != nil {
+		return false
+	}
+	_, err := ws.Having(withEdits{est.FS, files}, mountsOf(est)).Load(estate.WithEngine(lab.EngineFlux), estate.Ungenerated())
+	return err == nil
 }
 
 // toggled returns the cluster.yaml files in which addons are on or off, where that changes them.
