@@ -24,3 +24,14 @@ func Quote(words ...string) string {
 func Unprintable(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
+
+// Clip cuts a text after at most most bytes, and marks the cut by an ellipsis.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// Brief cuts a wrong value for a message.
+func Brief(value string) string { return Clip(value, 80) }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"homelab/lab"
 )
 
 // Limits of a path.
@@ -51,10 +53,10 @@ func Parse(text string) (Path, error) {
 			err = fmt.Errorf("unexpected %q", rest[:1])
 		}
 		if err != nil {
-			return Path{}, fmt.Errorf("path %s: %w", clip(text), err)
+			return Path{}, fmt.Errorf("path %s: %w", lab.Brief(text), err)
 		}
 		if p.steps = append(p.steps, s); len(p.steps) > maxSteps {
-			return Path{}, fmt.Errorf("path %s: more than %d steps", clip(text), maxSteps)
+			return Path{}, fmt.Errorf("path %s: more than %d steps", lab.Brief(text), maxSteps)
 		}
 	}
 	return p, nil
@@ -115,7 +117,7 @@ func bracket(s string) (step, string, error) {
 	}
 	n, err := strconv.Atoi(inner)
 	if err != nil || n < 0 {
-		return step{}, "", fmt.Errorf("[%s] is neither an index nor a match such as [name=podinfo]", clip(inner))
+		return step{}, "", fmt.Errorf("[%s] is neither an index nor a match such as [name=podinfo]", lab.Brief(inner))
 	}
 	return step{index: n, isIndex: true}, rest, nil
 }
@@ -230,12 +232,4 @@ func (p Path) change(in any, onKey func(map[string]any, string), onElement func(
 		}
 	}
 	return nil
-}
-
-func clip(s string) string {
-	const most = 80
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
 }

@@ -88,14 +88,7 @@ func remote(at lab.Position, what, message string) error {
 	return &Error{Problem: lab.Problem{Code: finding.NotHere, Position: at, Message: message}, Remote: what}
 }
 
-func oneLine(s string) string {
-	const most = 400
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return s
-}
+func oneLine(s string) string { return lab.Clip(strings.Join(strings.Fields(s), " "), 400) }
 
 // Kustomizations are the names of a kustomization.
 var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}

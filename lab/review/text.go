@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"homelab/lab"
 )
 
 // most is the size of a comment, in bytes: GitHub takes 65,536 characters.
@@ -110,7 +112,7 @@ func findings(data []byte, said string) string {
 				p := f.Locations[0].Physical
 				at = " " + span(fmt.Sprintf("%s:%d", p.File.URI, p.Region.Line))
 			}
-			fmt.Fprintf(&b, "- %s %s%s %s\n", level, span(f.Rule), at, span(clipped(f.Message.Text, lintRoom/8)))
+			fmt.Fprintf(&b, "- %s %s%s %s\n", level, span(f.Rule), at, span(lab.Clip(f.Message.Text, lintRoom/8)))
 		}
 	}
 	return fmt.Sprintf("### lab lint\n\nerrors: %d, warnings: %d.\n\n%s", count["error"], count["warning"], b.String())
@@ -118,7 +120,7 @@ func findings(data []byte, said string) string {
 
 // block returns a text as a block of code.
 func block(text string, most int) string {
-	text = clipped(strings.TrimRight(text, "\n"), most)
+	text = lab.Clip(strings.TrimRight(text, "\n"), most)
 	ticks := "``" + ticks(text)
 	return ticks + "\n" + text + "\n" + ticks + "\n"
 }
@@ -141,11 +143,4 @@ func ticks(text string) string {
 		longest += "`"
 	}
 	return longest
-}
-
-func clipped(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

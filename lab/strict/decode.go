@@ -183,7 +183,7 @@ func (r *Reader) Unknown(key *yaml.Node, known []string) {
 	if best := Closest(key.Value, known); best != "" {
 		cure = fmt.Sprintf("did you mean %q?", best)
 	}
-	r.Fail(key, fmt.Sprintf("unknown key %q", clip(key.Value)), cure)
+	r.Fail(key, fmt.Sprintf("unknown key %q", lab.Brief(key.Value)), cure)
 }
 
 func (r *Reader) table(n *yaml.Node, to reflect.Value, f field, path string) {
@@ -256,7 +256,7 @@ func (r *Reader) word(n *yaml.Node, f field, path string) {
 	if len(f.enum) == 0 || slices.Contains(f.enum, n.Value) {
 		return
 	}
-	r.Fail(n, fmt.Sprintf("%s cannot be %q", path, clip(n.Value)), Choose(n.Value, f.enum))
+	r.Fail(n, fmt.Sprintf("%s cannot be %q", path, lab.Brief(n.Value)), Choose(n.Value, f.enum))
 }
 
 // Choose returns the cure for an invalid word: the nearest valid one, or all, "a, b or c".
@@ -282,7 +282,7 @@ func (r *Reader) span(n *yaml.Node, to reflect.Value, f field, path string) {
 	}
 	most, _ := time.ParseDuration(f.max)
 	if d < 0 || f.max != "" && d > most {
-		r.Fail(n, fmt.Sprintf("%s cannot be %s", path, clip(n.Value)), "at most "+f.max)
+		r.Fail(n, fmt.Sprintf("%s cannot be %s", path, lab.Brief(n.Value)), "at most "+f.max)
 		return
 	}
 	to.SetInt(int64(d))
@@ -306,7 +306,7 @@ func (r *Reader) Wrong(n *yaml.Node, path, want string) {
 	if n.Kind == yaml.ScalarNode {
 		switch word := strings.ToLower(n.Value); {
 		case want == "text":
-			cure = "write it in quotes: " + strconv.Quote(clip(n.Value))
+			cure = "write it in quotes: " + strconv.Quote(lab.Brief(n.Value))
 		case want == "true or false" && slices.Contains([]string{"true", "yes", "on"}, word):
 			cure = "write true, without quotes"
 		case want == "true or false" && slices.Contains([]string{"false", "no", "off"}, word):
@@ -376,13 +376,4 @@ func Join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-// clip shortens a value for a message.
-func clip(s string) string {
-	const most = 80
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
 }

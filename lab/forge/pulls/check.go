@@ -71,7 +71,7 @@ func CheckBranch(name string) error {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./+#=,", r)
 	})
 	if bad {
-		return invalid(fmt.Sprintf("%q is not a valid branch name", clipped(name)), "letters, digits, -, _, . and /; no part begins with - or .")
+		return invalid(fmt.Sprintf("%q is not a valid branch name", lab.Brief(name)), "letters, digits, -, _, . and /; no part begins with - or .")
 	}
 	return nil
 }
@@ -80,16 +80,16 @@ func CheckBranch(name string) error {
 func (s Status) check() error {
 	var err error
 	if s.Context == "" || utf8.RuneCountInString(s.Context) > TitleLimit || strings.ContainsFunc(s.Context, lab.Unprintable) {
-		err = invalid(fmt.Sprintf("%q is not a valid name of a check", clipped(s.Context)), fmt.Sprintf("one line of at most %d characters, like lab/diff", TitleLimit))
+		err = invalid(fmt.Sprintf("%q is not a valid name of a check", lab.Brief(s.Context)), fmt.Sprintf("one line of at most %d characters, like lab/diff", TitleLimit))
 	}
 	if !slices.Contains(Verdicts(), s.State) {
-		err = errors.Join(err, invalid(fmt.Sprintf("%q is not a state of a check", clipped(string(s.State))), "pending, success, failure, error or warning"))
+		err = errors.Join(err, invalid(fmt.Sprintf("%q is not a state of a check", lab.Brief(string(s.State))), "pending, success, failure, error or warning"))
 	}
 	if utf8.RuneCountInString(s.Description) > TitleLimit || strings.ContainsFunc(s.Description, lab.Unprintable) {
 		err = errors.Join(err, invalid("the description is too long, or has control characters", fmt.Sprintf("one line of at most %d characters", TitleLimit)))
 	}
 	if u, perr := url.Parse(s.URL); s.URL != "" && (perr != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = errors.Join(err, invalid(fmt.Sprintf("%q is not an address", clipped(s.URL)), "http or https"))
+		err = errors.Join(err, invalid(fmt.Sprintf("%q is not an address", lab.Brief(s.URL)), "http or https"))
 	}
 	return err
 }
@@ -113,25 +113,13 @@ func Clean(text string) string {
 	return text + note
 }
 
-func clipped(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
 // oneLine returns a server's message as a line.
 func oneLine(s string) string {
-	const most = 300
 	s = strings.Map(func(r rune) rune {
 		if lab.Unprintable(r) {
 			return ' '
 		}
 		return r
 	}, s)
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(lab.Clip(s, 300))
 }

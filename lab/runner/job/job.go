@@ -73,7 +73,7 @@ func (c *Check) ReadYAML(r *strict.Reader, n *yaml.Node, at string) {
 		case c.Kind == Kustomize:
 			r.Fail(n, at+" has no folder", "kustomize: PATH")
 		case !slices.Contains(Kinds(), c.Kind):
-			r.Fail(n, fmt.Sprintf("%s cannot be %q", at, clip(c.Kind)), strict.Choose(c.Kind, Kinds()))
+			r.Fail(n, fmt.Sprintf("%s cannot be %q", at, lab.Brief(c.Kind)), strict.Choose(c.Kind, Kinds()))
 		}
 	case yaml.MappingNode:
 		for key, value := range strict.Pairs(n) {
@@ -82,7 +82,7 @@ func (c *Check) ReadYAML(r *strict.Reader, n *yaml.Node, at string) {
 				if !slices.Contains(Kinds(), key.Value) {
 					cure = "lint, diff, render or kustomize: PATH"
 				}
-				r.Fail(key, fmt.Sprintf("%s cannot have %q", at, clip(key.Value)), cure)
+				r.Fail(key, fmt.Sprintf("%s cannot have %q", at, lab.Brief(key.Value)), cure)
 				continue
 			}
 			c.Kind = Kustomize
@@ -91,7 +91,7 @@ func (c *Check) ReadYAML(r *strict.Reader, n *yaml.Node, at string) {
 				continue
 			}
 			if c.Path = path.Clean(value.Value); !isFolder(value.Value) {
-				r.Fail(value, fmt.Sprintf("%q is not a folder of the repository", clip(value.Value)), "a path without .., relative to the repository")
+				r.Fail(value, fmt.Sprintf("%q is not a folder of the repository", lab.Brief(value.Value)), "a path without .., relative to the repository")
 			}
 		}
 		if len(n.Content) != 2 {
@@ -170,12 +170,4 @@ func Read(data []byte) (Job, error) {
 
 func wrong(problems lab.Problems) error {
 	return &lab.Error{Exit: lab.ExitInvalid, Code: "runner_file", Message: File + " of the base branch does not say what to check", Problems: problems}
-}
-
-func clip(text string) string {
-	const most = 40
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }

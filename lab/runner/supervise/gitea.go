@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"homelab/lab"
 )
 
 // Gitea is a repository of Gitea, as an account sees it.
@@ -187,7 +189,7 @@ func acknowledged(r io.Reader) error {
 			return nil
 		case strings.HasPrefix(said, "shallow "):
 		default:
-			return errors.New("git-upload-pack of the forge: " + clipped(plain(said), 200))
+			return errors.New("git-upload-pack of the forge: " + lab.Clip(plain(said), 200))
 		}
 	}
 	return errors.New("git-upload-pack of the forge: no pack")

@@ -60,7 +60,7 @@ func (s *Supervisor) outcome(r work.Result) outcome {
 		first = o.said
 	default:
 		if r.Exit == 0 {
-			o.summary = clipped(plain(string(r.Out)), 1<<10)
+			o.summary = lab.Clip(plain(string(r.Out)), 1<<10)
 			return o
 		}
 	}

@@ -214,7 +214,7 @@ func (s *Supervisor) check(ctx context.Context, r Request) error {
 
 func (s *Supervisor) set(ctx context.Context, r Request, status Status) error {
 	const most = 140
-	status.Description = clipped(strings.Join(strings.Fields(plain(status.Description)), " "), most)
+	status.Description = lab.Clip(strings.Join(strings.Fields(plain(status.Description)), " "), most)
 	return s.Writer.SetStatus(ctx, r.Head, status)
 }
 
@@ -274,11 +274,4 @@ func plain(text string) string {
 		}
 		return r
 	}, text)
-}
-
-func clipped(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
