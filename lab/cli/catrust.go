@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,8 @@ func (p *program) trustCA(ctx context.Context, ws *workspace.Workspace, certific
 	if certificate == "" {
 		again = "untrust"
 	}
-	s := trustStore{goos: runtime.GOOS, root: "/", user: os.Geteuid(), run: runProgram, again: "sudo " + ws.Command("lab ca") + " " + again}
+	s := systemStore()
+	s.again = "sudo " + ws.Command("lab ca") + " " + again
 	res, err := s.set(ctx, ws.Name, certificate)
 	if err != nil {
 		return err
@@ -77,8 +79,14 @@ type trustStore struct {
 	again string // the command, with root's rights
 }
 
+func systemStore() trustStore {
+	return trustStore{goos: runtime.GOOS, root: "/", user: os.Geteuid(), run: runProgram}
+}
+
+type trustFolder struct{ folder, update, afterRemoval string }
+
 // folders are where systems keep the certificates that their administrators trust, and the programs that read them.
-var folders = []struct{ folder, update, afterRemoval string }{
+var folders = []trustFolder{
 	{"usr/local/share/ca-certificates", "update-ca-certificates", "update-ca-certificates --fresh"}, // Debian
 	{"etc/pki/ca-trust/source/anchors", "update-ca-trust extract", "update-ca-trust extract"},       // Fedora
 	{"etc/ca-certificates/trust-source/anchors", "trust extract-compat", "trust extract-compat"},    // Arch
@@ -103,7 +111,7 @@ func (s trustStore) set(ctx context.Context, labName, certificate string) (ui.CA
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			continue
 		}
-		res.Store, res.File = dir, filepath.Join(dir, "lab-"+labName+".crt")
+		res.Store, res.File = dir, filepath.Join(dir, storeFile(labName))
 		had, err := os.ReadFile(res.File)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return res, err
@@ -137,6 +145,16 @@ func (s trustStore) set(ctx context.Context, labName, certificate string) (ui.CA
 		Exit: lab.ExitFailed, Code: "no_store", Message: "this system has no folder for trusted certificates that lab knows",
 		Cure: "print the certificate (lab ca) and import it in the way of this system", Details: []string{"looked for /" + folders[0].folder + " and those of Fedora, Arch and SUSE"},
 	}
+}
+
+func storeFile(labName string) string { return "lab-" + labName + ".crt" }
+
+// outdated reports whether one of the folders has another certificate of a lab, as after the loss of its files.
+func (s trustStore) outdated(labName, certificate string) bool {
+	return s.goos == "linux" && slices.ContainsFunc(folders, func(f trustFolder) bool {
+		had, err := os.ReadFile(filepath.Join(s.root, f.folder, storeFile(labName)))
+		return err == nil && string(had) != certificate
+	})
 }
 
 // restore writes a file's former content, or removes it if it had none.

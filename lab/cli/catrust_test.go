@@ -43,6 +43,9 @@ func TestTrustStore(t *testing.T) {
 				if goos != "linux" {
 					continue
 				}
+				if s.outdated("demo", certificate) || s.outdated("demo", "another") != (certificate != "") {
+					t.Errorf("another authority than %q is not seen", certificate)
+				}
 				text, _ := os.ReadFile(filepath.Join(folder, "lab-demo.crt"))
 				if again, err := s.set(t.Context(), "demo", certificate); string(text) != certificate || err != nil || again.Changed {
 					t.Errorf("%q, then %+v, %v", text, again, err)

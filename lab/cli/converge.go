@@ -78,7 +78,11 @@ func lastScreen(l *up.Lab, ws *workspace.Workspace, out up.Outcome, st up.Status
 		s.Endpoints = append(s.Endpoints, ui.Entry{Name: titles[c.Service], Text: c.URL, Note: "user " + c.User + ", password: " + ws.Command("lab creds "+lab.Quote(c.Service))})
 	}
 	if at := doorURL(l.Dir, ""); at != "" {
-		s.Endpoints = append(s.Endpoints, ui.Entry{Name: "names", Text: at, Note: "lists them; authority: " + ws.Command("lab ca")})
+		note := "lists them; authority: " + ws.Command("lab ca")
+		if text, err := certificate(ws); err == nil && systemStore().outdated(ws.Name, text) {
+			note = "lists them; this system trusts a former authority: sudo " + ws.Command("lab ca trust")
+		}
+		s.Endpoints = append(s.Endpoints, ui.Entry{Name: "names", Text: at, Note: note})
 	}
 	s.Endpoints = append(s.Endpoints, ui.Entry{Name: "kubectl", Text: "export KUBECONFIG=$(" + ws.Command("lab kubeconfig") + ")"})
 	return s
