@@ -62,7 +62,7 @@ func (p *program) lint(ctx context.Context, ws *workspace.Workspace, o lintOptio
 			if best := strict.Closest(code, finding.Codes()); best != "" {
 				cure = fmt.Sprintf("did you mean %q?", best)
 			}
-			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("there is no rule %q", code), Cure: cure}
+			return &lab.Error{Exit: lab.ExitInvalid, Code: "usage", Message: fmt.Sprintf("unknown rule %q", code), Cure: cure}
 		}
 	}
 	options, err := p.offline(ctx, o.origin)

@@ -128,7 +128,7 @@ func ofFiles() []Rule {
 			"Set `role: hub` in exactly one cluster.yaml.",
 		},
 		{
-			ControlPlanes, Error, "several control planes need an image that is not at hand",
+			ControlPlanes, Error, "several control planes need an image that is not available",
 			"kind puts a load balancer in front of them.",
 			"Use one control plane, or `--images registry`.",
 		},

@@ -34,7 +34,7 @@ func comments(file, text string) (valid []*ignored, wrong []finding.Finding) {
 		case m[1] == "":
 			wrong = append(wrong, finding.Finding{Rule: finding.InvalidIgnore, Position: at, Message: "names no rule, and no reason"})
 		case !known:
-			wrong = append(wrong, finding.Finding{Rule: finding.InvalidIgnore, Position: at, Message: fmt.Sprintf("there is no rule %q", m[1])})
+			wrong = append(wrong, finding.Finding{Rule: finding.InvalidIgnore, Position: at, Message: fmt.Sprintf("unknown rule %q", m[1])})
 		case m[2] == "":
 			wrong = append(wrong, finding.Finding{Rule: finding.InvalidIgnore, Position: at, Message: "gives no reason to ignore " + m[1]})
 		default:
@@ -73,7 +73,7 @@ func (l *linter) ignore(found []finding.Finding) Result {
 	unknown := !l.whole || slices.ContainsFunc(l.apps, func(a application) bool { return !a.complete })
 	for _, c := range all {
 		if !c.used && !unknown {
-			l.add(finding.Finding{Rule: finding.UnusedIgnore, Position: c.Position, Message: "there is no finding of " + c.rule + " in this line or the next"})
+			l.add(finding.Finding{Rule: finding.UnusedIgnore, Position: c.Position, Message: "no finding of " + c.rule + " on this line or the next"})
 		}
 	}
 	res.Findings = append(res.Findings, l.findings...)

@@ -102,7 +102,7 @@ func (l *linter) absentFiles(e entry, used map[string]bool) {
 	case alike != "":
 		e.say(l, "no value file of this entry exists for any cluster: "+some(tried), fmt.Sprintf("did you mean %q, which nothing reads?", alike))
 	case homeless:
-		e.say(l, fmt.Sprintf("no value file of this entry exists for any cluster, and there is no folder %s: %s", folder, some(tried)), "")
+		e.say(l, fmt.Sprintf("no value file of this entry exists for any cluster, and no folder %s: %s", folder, some(tried)), "")
 	}
 }
 

@@ -194,7 +194,7 @@ func (s *scanner) chart(file string, at lab.Position, k kustomizationCharts, c t
 	case known:
 		from.FS, from.Path, prefix = pulled, ".", c.Name+"-"+pulled.Version
 	case c.Repo == "":
-		return nil, fail("there is no folder %s, and no repo", where)
+		return nil, fail("no folder %s and no repo", where)
 	case s.source.Charts == nil:
 		return nil, remote(at, "helmCharts", "inflates a Helm chart")
 	default:

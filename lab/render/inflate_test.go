@@ -151,7 +151,7 @@ func TestInflatePlaces(t *testing.T) {
 		{
 			"nowhere",
 			map[string]string{"web/kustomization.yaml": "helmCharts: [{name: lamp}]\n"},
-			"error: web/kustomization.yaml:1:1: chart lamp: there is no folder web/charts/lamp, and no repo", "", "",
+			"error: web/kustomization.yaml:1:1: chart lamp: no folder web/charts/lamp and no repo", "", "",
 		},
 		{
 			"pulled outside",

@@ -81,7 +81,7 @@ func Post(ctx context.Context, folder string, getenv func(string) string) (strin
 	return "no comment: " + why + "; the review is in the job's summary", errors.Join(err, file.Close())
 }
 
-var errNowhere = errors.New("there is no token, or no pull request")
+var errNowhere = errors.New("no token or no pull request")
 
 // forgeOf returns the forge of a job's environment.
 func forgeOf(ctx context.Context, getenv func(string) string) (forge, error) {

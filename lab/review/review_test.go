@@ -262,7 +262,7 @@ func TestGitLab(t *testing.T) {
 	if _, calls := api.has(); calls[len(calls)-1] != "PUT /projects/5/merge_requests/3/notes/101" {
 		t.Errorf("calls %q", calls)
 	}
-	if log := j.run(t, 0, "LAB_REVIEW_TOKEN="); log != "no comment: there is no token, or no pull request; the review is in review.md\n" {
+	if log := j.run(t, 0, "LAB_REVIEW_TOKEN="); log != "no comment: no token or no pull request; the review is in review.md\n" {
 		t.Errorf("log %q", log)
 	}
 }

@@ -78,7 +78,7 @@ func contract() map[string]any {
 				},
 				{Repository: "oci://registry.example.com/team", Name: "shade", Wanted: "2.0.0", File: "addons/lamp/kustomization.yaml", Line: 3},
 			},
-			Problems: []RenderProblem{{File: "addons/lamp/kustomization.yaml", Line: 3, Message: "shade 2.0.0 of oci://registry.example.com/team: there is no such version, the newest is 1.9.0"}},
+			Problems: []RenderProblem{{File: "addons/lamp/kustomization.yaml", Line: 3, Message: "shade 2.0.0 of oci://registry.example.com/team: no such version, the newest is 1.9.0"}},
 		},
 		"explain": ExplainResult{
 			Lab: "homelab", Application: "dev-podinfo", Cluster: "dev", File: "addons/podinfo/applicationset.yaml", Line: 31,

@@ -239,7 +239,7 @@ func (l *Lab) standingEngine(ctx context.Context, clusters map[string]lab.Cluste
 		return nil, err
 	}
 	if record.Type != "" {
-		err = errors.New("there is no hub")
+		err = errors.New("no hub")
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		c := clusters[name]

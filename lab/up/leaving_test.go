@@ -112,7 +112,7 @@ func TestDownWithoutWithdraw(t *testing.T) {
 		message string
 	}{
 		"the hub is stopped":       {func(s *stage) { s.clusters.Stop("hub") }, "", "cluster hub is stopped"},
-		"the hub was lost":         {func(s *stage) { s.clusters.Lose("hub") }, "", "there is no hub"},
+		"the hub was lost":         {func(s *stage) { s.clusters.Lose("hub") }, "", "no hub"},
 		"the engine is silent":     {func(*stage) {}, "engine.observe", errFull.Error()},
 		"never noted, and silent":  {func(s *stage) { must(s.t, s.dir.Save(state.Record{Lab: "demo"})) }, "engine.observe", errFull.Error()},
 		"it cannot be reached":     {func(*stage) {}, "clusters.rest-config edge", errFull.Error()},

@@ -121,7 +121,7 @@ func (p *process) lab() *up.Lab {
 	l.Connect = func(hub string) (up.Engine, error) {
 		id := clusters.Identity(hub)
 		if id == "" {
-			return nil, errors.New("there is no hub")
+			return nil, errors.New("no hub")
 		}
 		if hub != "hub" { // connecting succeeds without an installed engine
 			return &hubEngine{Fake: enginetest.NewFake()}, nil

@@ -22,7 +22,7 @@ type Registry struct {
 // Push implements scenario.Registry.
 func (r *Registry) Push(ctx context.Context, image, as string) (string, error) {
 	if strings.Contains(image, "none") {
-		return "", fmt.Errorf("there is no image %s", image)
+		return "", fmt.Errorf("no image %s", image)
 	}
 	sum := sha256.Sum256([]byte(image))
 	digest := "sha256:" + hex.EncodeToString(sum[:])

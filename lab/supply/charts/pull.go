@@ -284,9 +284,9 @@ func Newest(wanted string, versions []string) (string, bool) {
 func noVersion(versions []string) error {
 	newest, ok := Newest("", versions)
 	if !ok {
-		return errors.New("there is no such version")
+		return errors.New("no such version")
 	}
-	return fmt.Errorf("there is no such version, the newest is %s", newest)
+	return fmt.Errorf("no such version, the newest is %s", newest)
 }
 
 // Redacted returns an address without a password.

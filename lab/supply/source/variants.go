@@ -23,7 +23,7 @@ func VariantName(component, version string) string {
 	return component + "-" + strings.TrimPrefix(version, "v")
 }
 
-// Versioned returns an image and its variants, in the order of the recipes. It is empty if there is no such image.
+// Versioned returns an image and its variants, in the order of the recipes. It is empty for an unknown image.
 func (r *Recipes) Versioned(image string) []*Component {
 	var list []*Component
 	for _, c := range r.Components {
@@ -62,7 +62,7 @@ func (r *Recipes) addVariants(file string, data []byte, lines []int) lab.Problem
 		}
 		image, ok := of.Get(v.Image)
 		if !ok || image.Kind != KindImage && image.Kind != KindNode {
-			wrong("there is no such image")
+			wrong("no such image")
 			continue
 		}
 		added, err := variant(base, &of, image)

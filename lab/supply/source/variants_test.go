@@ -65,8 +65,8 @@ func TestVariants(t *testing.T) {
 
 func TestVariantProblems(t *testing.T) {
 	for variant, want := range map[string]string{
-		"{image: missing, versions: {engine: 3.2.11}}":                                                             `recipes.yaml:3: variant of "missing": there is no such image`,
-		"{image: program, versions: {engine: 3.2.11}}":                                                             `recipes.yaml:3: variant of "program": there is no such image`,
+		"{image: missing, versions: {engine: 3.2.11}}":                                                             `recipes.yaml:3: variant of "missing": no such image`,
+		"{image: program, versions: {engine: 3.2.11}}":                                                             `recipes.yaml:3: variant of "program": no such image`,
 		"{image: engine, versions: {engin: 3.2.11}}":                                                               `recipes.yaml:3: variant of "engine": engin is not under versions`,
 		"{image: engine, versions: {other: 1.0.0}}":                                                                `recipes.yaml:3: variant of "engine": it is the image itself`,
 		"{image: engine, versions: {tool: x}}":                                                                     "$(tool.major) stands for no version",
