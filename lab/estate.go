@@ -174,6 +174,7 @@ type Cluster struct {
 	Kubernetes        string             // wanted version, a minor or an exact one; empty for lab's newest
 	Engine            EngineSpec         // hub only
 	Registry          bool               // the lab has a registry; hub only
+	Through           []Upstream         // registries that it caches; hub only
 	Door              bool               // the lab has a door for names; hub only
 	Runner            bool               // the lab checks pull requests; hub only
 	Mounts            map[string]string  // address of a Git repository -> folder; hub only

@@ -1,5 +1,11 @@
 package lab
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
 // Image is a container image available as an archive on disk.
 type Image struct {
 	Name    string // component, "podinfo"
@@ -40,4 +46,25 @@ type Registry struct {
 	Host     string // "registry:5000"
 	User     string
 	Password string
+	Through  []Upstream
 }
+
+// Upstream is a registry of which the lab has a cache.
+type Upstream struct {
+	Host string // as images name it: "docker.io"
+	URL  string // "https://registry-1.docker.io"
+}
+
+// Cache returns the name of the part that caches the registry, "registry-docker-io", which is also its host name.
+func (u Upstream) Cache() string {
+	const most = 18 // such that the container's name is a host name
+	name := strings.NewReplacer(".", "-", ":", "-").Replace(u.Host)
+	if len(name) > most {
+		sum := sha256.Sum256([]byte(u.Host))
+		name = name[:most-7] + "-" + hex.EncodeToString(sum[:3])
+	}
+	return CachePrefix + name
+}
+
+// CachePrefix begins the names of the parts that cache registries.
+const CachePrefix = "registry-"

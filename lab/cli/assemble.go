@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"homelab/lab"
@@ -93,9 +96,30 @@ func (l *instance) addParts(creds state.Credentials) {
 	l.core.Registry = lab.Registry{}
 	if hub.Registry {
 		l.core.Registry = registry.Of(login)
+		l.core.Registry.Through = hub.Through
 	}
+	l.addCaches(hub.Through)
 	l.addDoor(hub.Door, creds)
 	l.addRunner(creds, hub.Runner)
+}
+
+// addCaches adds the caches of registries, and those that the estate no longer has.
+func (l *instance) addCaches(through []lab.Upstream) {
+	urls := map[string]string{}
+	for _, name := range l.ws.Dir.Parts() {
+		if strings.HasPrefix(name, lab.CachePrefix) {
+			urls[name] = ""
+		}
+	}
+	for _, u := range through {
+		urls[u.Cache()] = u.URL
+	}
+	for _, name := range slices.Sorted(maps.Keys(urls)) {
+		l.core.Parts = append(l.core.Parts, up.Part{
+			Part: plan.Part{Name: name, Wanted: urls[name] != ""}, Images: []string{registry.Component}, Passing: true,
+			Service: registry.Cache(l.ws.Name, l.docker, l.ws.Dir, name, urls[name]),
+		})
+	}
 }
 
 // renew replaces a former lab's credentials, which its clusters know. From here on its forge rejects it, until lab up

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -19,26 +20,61 @@ const neverVerifyPatch = `kind: KubeletConfiguration
 
 const neverVerify = "imagePullCredentialsVerificationPolicy: NeverVerify"
 
-// hosts is containerd's configuration of a registry, which it reads for each pull.
+// mark begins a configuration that lab has written.
+const mark = "# written by lab\n"
+
+// hosts returns containerd's configurations of registries, which it reads for each pull, as lines of a host and a file in Base64, sorted. A registry that is cached is
+// asked itself if the cache does not answer.
 func hosts(r lab.Registry) string {
-	return fmt.Sprintf(`server = "http://%[1]s"
+	line := func(host, text string) string { return host + " " + base64.StdEncoding.EncodeToString([]byte(mark+text)) }
+	lines := []string{line(r.Host, fmt.Sprintf(`server = "http://%[1]s"
 
 [host."http://%[1]s"]
 capabilities = ["pull", "resolve"]
 
 [host."http://%[1]s".header]
 authorization = "Basic %[2]s"
-`, r.Host, base64.StdEncoding.EncodeToString([]byte(r.User+":"+r.Password)))
+`, r.Host, base64.StdEncoding.EncodeToString([]byte(r.User+":"+r.Password))))}
+	for _, u := range r.Through {
+		lines = append(lines, line(u.Host, fmt.Sprintf("server = %q\n\n[host.\"http://%s:%d\"]\ncapabilities = [\"pull\", \"resolve\"]\n", u.URL, u.Cache(), cachePort)))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n"
 }
 
-// familiar compares a node's configuration with stdin and prints what differs. Kubelets before 1.35 reject the setting.
+const cachePort = 5000
+
+// familiar compares a node's configurations with stdin and prints what differs. Kubelets before 1.35 reject the setting.
 const familiar = `
-want=$(cat)
-[ "$(cat "/etc/containerd/certs.d/$1/hosts.toml" 2>/dev/null)" = "$want" ] || echo hosts
+cd /etc/containerd/certs.d 2>/dev/null && have=$(grep -lsx "$1" */hosts.toml | while read -r f; do echo "${f%/*} $(base64 -w 0 <"$f")"; done | LC_ALL=C sort)
+[ "$have" = "$(cat)" ] || echo hosts
 case $(cat /kind/version) in v1.[0-9].*|v1.[12][0-9].*|v1.3[0-4].*) exit 0 ;; esac
 grep -qxF "$2" /var/lib/kubelet/config.yaml || echo kubelet`
 
-// Knows reports whether all nodes of a running cluster are configured for the registry.
+// configure writes the configurations of stdin, and removes lab's others.
+const configure = `
+umask 077 && mkdir -p /etc/containerd/certs.d && cd /etc/containerd/certs.d || exit
+want=$(cat)
+echo "$want" | while read -r host text; do
+  mkdir -p "$host" && echo "$text" | base64 -d >"$host/hosts.toml.new" && mv "$host/hosts.toml.new" "$host/hosts.toml" || exit
+done || exit
+grep -lsx "$1" */hosts.toml | while read -r f; do
+  echo "$want" | cut -d ' ' -f 1 | grep -qxF "${f%/*}" || rm "$f"
+done`
+
+// restart configures kubelet and waits until it has reported to the API server again: pods with a readiness probe are not ready then.
+const restart = `
+cd /var/lib/kubelet && { sed '/^imagePullCredentialsVerificationPolicy:/d' config.yaml && echo "$1"; } >config.yaml.new && mv config.yaml.new config.yaml || exit
+began=$(date +%s) && systemctl restart kubelet || exit
+for _ in $(seq 60); do
+  at=$(kubectl --kubeconfig /etc/kubernetes/kubelet.conf get node "$(hostname)" --output 'jsonpath={.status.conditions[?(@.type=="Ready")].lastHeartbeatTime}' 2>/dev/null)
+  [ -n "$at" ] && [ "$(date --date "$at" +%s)" -ge "$began" ] && exit
+  sleep 0.5
+done
+echo "kubelet was restarted, and has not reported for 30 s" >&2
+exit 1`
+
+// Knows reports whether all nodes of a running cluster are configured for the registry and what it caches.
 func (k *Kind) Knows(ctx context.Context, name string, r lab.Registry) (bool, error) {
 	nodes, err := k.shells(ctx, name)
 	if err != nil {
@@ -58,7 +94,7 @@ func (k *Kind) Knows(ctx context.Context, name string, r lab.Registry) (bool, er
 
 // unfamiliar returns what of a node's configuration lacks the registry.
 func (k *Kind) unfamiliar(ctx context.Context, n docker.Container, r lab.Registry) (string, error) {
-	out, err := k.docker.Exec(ctx, n.ID, strings.NewReader(hosts(r)), "sh", "-c", familiar, "sh", r.Host, neverVerify)
+	out, err := k.docker.Exec(ctx, n.ID, strings.NewReader(hosts(r)), "sh", "-c", familiar, "sh", strings.TrimSpace(mark), neverVerify)
 	return string(out), err
 }
 
@@ -73,12 +109,10 @@ func (k *Kind) Introduce(ctx context.Context, name string, r lab.Registry, p lab
 		differs, err := k.unfamiliar(ctx, n, r)
 		if err == nil && strings.Contains(differs, "hosts") {
 			orDiscard(p)("configuring " + n.Name + " for the registry")
-			_, err = k.docker.Exec(ctx, n.ID, strings.NewReader(hosts(r)), "sh", "-c",
-				`umask 077 && dir=/etc/containerd/certs.d/$1 && mkdir -p "$dir" && cat >"$dir/hosts.toml.new" && mv "$dir/hosts.toml.new" "$dir/hosts.toml"`, "sh", r.Host)
+			_, err = k.docker.Exec(ctx, n.ID, strings.NewReader(hosts(r)), "sh", "-c", configure, "sh", strings.TrimSpace(mark))
 		}
 		if err == nil && strings.Contains(differs, "kubelet") {
-			_, err = k.docker.Exec(ctx, n.ID, nil, "sh", "-c",
-				`cd /var/lib/kubelet && { sed '/^imagePullCredentialsVerificationPolicy:/d' config.yaml && echo "$1"; } >config.yaml.new && mv config.yaml.new config.yaml && systemctl restart kubelet`, "sh", neverVerify)
+			_, err = k.docker.Exec(ctx, n.ID, nil, "sh", "-c", restart, "sh", neverVerify)
 		}
 		if err != nil {
 			return fmt.Errorf("cluster %s: registry: %w", name, err)

@@ -33,6 +33,7 @@ func partsEstate() suite {
 		{"image and chart deployed", pushed},
 		{"registry killed and spoilt", registrySpoilt},
 		{"registry in a snapshot", registrySnapshot},
+		{"upstream cached", upstreamCached},
 		{"registry left the estate", registryLeft},
 		{"down leaves no remains", finalDown},
 	}}
@@ -144,9 +145,15 @@ func pushed(t *testing.T, l *testLab) {
 // runsPushed runs a pod of the pushed image on the spoke, which must pull it.
 func (l *testLab) runsPushed(t *testing.T, name string) {
 	t.Helper()
-	pods := l.kube("dev").CoreV1().Pods("default")
+	l.runsPulled(t, "dev", name, pushedRef)
+}
+
+// runsPulled runs a pod of an image that a cluster must pull.
+func (l *testLab) runsPulled(t *testing.T, cluster, name, image string) {
+	t.Helper()
+	pods := l.kube(cluster).CoreV1().Pods("default")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pushed-" + name}, Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "web", Image: pushedRef, ImagePullPolicy: corev1.PullAlways}}, TerminationGracePeriodSeconds: new(int64),
+		Containers: []corev1.Container{{Name: "web", Image: image, ImagePullPolicy: corev1.PullAlways}}, TerminationGracePeriodSeconds: new(int64),
 	}}
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -246,6 +253,48 @@ func registrySnapshot(t *testing.T, l *testLab) {
 	l.runsPushed(t, "restored")
 	only(t, decode[ui.UpResult](l, "up"))
 	l.must("snapshot", "rm", "pushed")
+}
+
+// upstreamCached pulls an image through the cache of a registry on the lab's network: without the registry once it has passed, and without the cache.
+func upstreamCached(t *testing.T, l *testLab) {
+	const network, registry, upstream, host = "lab-e2e-parts", "lab-e2e-parts-registry", "e2e-parts-upstream", "upstream.example.com:5000"
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yml")
+	if err := os.WriteFile(config, []byte("version: 0.1\nstorage: {filesystem: {rootdirectory: /data}}\nhttp: {addr: \":5000\"}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	docker(t, "create", "--name", upstream, "--network", network, "--network-alias", "upstream.example.com", "--env", "OTEL_TRACES_EXPORTER=none",
+		"--entrypoint", "/bin/registry", docker(t, "inspect", "--format", "{{.Config.Image}}", registry), "serve", "/config.yml")
+	t.Cleanup(func() { docker(t, "rm", "--force", "--volumes", upstream) })
+	docker(t, "cp", registry+":/var/lib/registry/data", dir)
+	docker(t, "cp", filepath.Join(dir, "data"), upstream+":/")
+	docker(t, "cp", config, upstream+":/config.yml")
+	docker(t, "start", upstream)
+
+	cache := lab.Upstream{Host: host}.Cache()
+	l.edit("clusters/hub/cluster.yaml", "registry: {}", `registry: {through: ["http://`+host+`"]}`)
+	only(t, decode[ui.UpResult](l, "up"), cache, "cluster hub", "cluster dev", "estate", "addons")
+	only(t, decode[ui.UpResult](l, "up"))
+	image := host + "/team/podinfo:1"
+	l.runsPulled(t, "dev", "through", image)
+	docker(t, "stop", upstream)
+	l.runsPulled(t, "hub", "cached", image)
+	docker(t, "start", upstream)
+	docker(t, "kill", "lab-e2e-parts-"+cache)
+	l.runsPulled(t, "dev", "past", image)
+	if st := decode[ui.Status](l, "status"); !slices.Contains(st.Off, "the "+cache+" is stopped") {
+		t.Errorf("off %q, parts %+v", st.Off, st.Parts)
+	}
+	only(t, decode[ui.UpResult](l, "up"), cache)
+
+	l.edit("clusters/hub/cluster.yaml", `registry: {through: ["http://`+host+`"]}`, "registry: {}")
+	only(t, decode[ui.UpResult](l, "up"), cache, "cluster hub", "cluster dev", "estate", "addons")
+	if left := docker(t, "ps", "--all", "--quiet", "--filter", "name="+cache) + docker(t, "volume", "ls", "--quiet", "--filter", "name="+cache); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	if left := docker(t, "exec", "e2e-parts-dev-control-plane", "sh", "-c", "ls /etc/containerd/certs.d/*/hosts.toml"); left != "/etc/containerd/certs.d/registry:5000/hosts.toml" {
+		t.Errorf("left: %s", left)
+	}
 }
 
 // registryLeft takes the registry out of the estate: it is kept until that is agreed to, and its nodes are not configured again.

@@ -47,13 +47,29 @@ func Service(labName string, d *docker.Docker, ports service.Ports, c Credential
 	})
 }
 
-// settings are the registry's. Without a secret of its own, uploads end when it restarts, which clients retry.
-const settings = `version: 0.1
+// Cache returns the container of a part that caches a registry, see lab.Upstream. It is not published on this machine, and needs no
+// credentials: it has what anybody may pull. Distribution asks the registry as it starts, and ends if it does not answer; docker starts it again.
+func Cache(labName string, d *docker.Docker, ports service.Ports, part, url string) *service.Service {
+	return service.New(labName, d, ports, service.Spec{
+		Name: part, Command: []string{"/bin/registry", "serve", config}, User: fmt.Sprintf("%d:%[1]d", account),
+		Env: map[string]string{"OTEL_TRACES_EXPORTER": "none"},
+		Files: []service.File{
+			{Path: config, Data: []byte(storage + "http: {addr: \":5000\"}\nproxy: {remoteurl: " + url + "}\n"), Owner: account},
+			{Path: dataDir + "/data/", Owner: account},
+		},
+		Volume: dataDir, Memory: 512 << 20, Processes: 256, CPUs: 2,
+	})
+}
+
+const storage = `version: 0.1
 log: {level: warn, accesslog: {disabled: true}}
 storage:
   filesystem: {rootdirectory: ` + dataDir + `/data}
   delete: {enabled: true}
-http: {addr: ":5000"}
+`
+
+// settings are the registry's. Without a secret of its own, uploads end when it restarts, which clients retry.
+const settings = storage + `http: {addr: ":5000"}
 auth:
   htpasswd: {realm: lab, path: ` + logins + `}
 `

@@ -13,6 +13,14 @@ func (d *Dir) HasPart(name string) bool {
 	return !known || slices.Contains(names, name)
 }
 
+// Parts returns the names of the optional parts that may exist, as far as they are recorded.
+func (d *Dir) Parts() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names, _ := d.parts()
+	return names
+}
+
 // SaveParts records the names of the optional parts that exist, or are about to.
 func (d *Dir) SaveParts(names []string) error {
 	d.mu.Lock()

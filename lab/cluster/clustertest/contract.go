@@ -203,6 +203,10 @@ func Contract(t *testing.T, s Subject) {
 					t.Errorf("after: %t, %v", knows, err)
 				}
 			}
+			r.Through = []lab.Upstream{{Host: "docker.io", URL: "https://registry-1.docker.io"}}
+			if knows, err := s.Clusters.Knows(ctx, "dev", r); err != nil || knows {
+				t.Errorf("with a cache: %t, %v", knows, err)
+			}
 		}
 	})
 	t.Run("load again", func(t *testing.T) {

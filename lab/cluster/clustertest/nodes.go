@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"homelab/lab"
@@ -43,7 +44,7 @@ func (f *Fake) Knows(_ context.Context, name string, r lab.Registry) (knows bool
 	if err := f.fail("knows", name); err != nil {
 		return false, err
 	}
-	err = f.nodesOf(name, func(m *instance) { knows = m.attached || m.registry == r })
+	err = f.nodesOf(name, func(m *instance) { knows = m.attached || reflect.DeepEqual(m.registry, r) })
 	return knows, err
 }
 

@@ -1,7 +1,9 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -138,6 +140,40 @@ func (r *reader) words(to *[]string, words ...string) func(*yaml.Node, string) {
 			return
 		}
 		*to = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !named[w] })
+	}
+}
+
+// registryHost is the host of a registry, with the scheme of its URL.
+var registryHost = regexp.MustCompile(`^(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?)$`)
+
+func (r *reader) upstreams(to *[]lab.Upstream) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		r.items(n, path, func(n *yaml.Node, path string) {
+			var text string
+			before := len(r.Problems)
+			if r.into(&text)(n, path); len(r.Problems) > before {
+				return
+			}
+			m := registryHost.FindStringSubmatch(text)
+			if m == nil {
+				r.Fail(n, fmt.Sprintf("%s cannot be %q", path, lab.Brief(text)), "the host of a registry, as in ghcr.io, or its URL without a path")
+				return
+			}
+			u := lab.Upstream{Host: m[2], URL: cmp.Or(m[1], "https") + "://" + m[2]}
+			switch u.Host {
+			case "docker.io", "index.docker.io", "registry-1.docker.io":
+				u = lab.Upstream{Host: "docker.io", URL: "https://registry-1.docker.io"}
+			}
+			name, _, _ := strings.Cut(u.Host, ":")
+			switch {
+			case name == "registry" || name == "localhost" || strings.HasPrefix(name, "127."):
+				r.Fail(n, fmt.Sprintf("%s cannot be %s: in the lab's network, that is the lab's own", path, u.Host), "the host of a registry that containers reach")
+			case slices.ContainsFunc(*to, func(o lab.Upstream) bool { return o.Cache() == u.Cache() }):
+				r.Fail(n, path+": a second "+u.Host, "remove it")
+			default:
+				*to = append(*to, u)
+			}
+		})
 	}
 }
 

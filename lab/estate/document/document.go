@@ -117,7 +117,7 @@ func Cluster(file string, data []byte, dir string) (lab.Cluster, lab.Problems) {
 				)
 			}},
 			entry{"registry", func(n *yaml.Node, at string) {
-				r.mapping(n, at) // no settings yet
+				r.mapping(n, at, entry{"through", r.upstreams(&c.Through)})
 				c.Registry = true
 			}},
 			entry{"door", func(n *yaml.Node, at string) {

@@ -2,6 +2,7 @@ package document
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"homelab/lab"
@@ -28,6 +29,20 @@ func FuzzDocuments(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestThrough(t *testing.T) {
+	c, problems := Cluster("clusters/hub/cluster.yaml", []byte("apiVersion: lab/v1alpha1\nkind: Cluster\nmetadata: {name: hub}\nspec:\n  role: hub\n"+
+		`  registry: {through: [docker.io, ghcr.io, "http://mirror.example.com:5000"]}`), "/estate")
+	want := []lab.Upstream{{Host: "docker.io", URL: "https://registry-1.docker.io"}, {Host: "ghcr.io", URL: "https://ghcr.io"}, {Host: "mirror.example.com:5000", URL: "http://mirror.example.com:5000"}}
+	if len(problems) > 0 || !c.Registry || !slices.Equal(c.Through, want) {
+		t.Errorf("got %v, %v", c.Through, problems)
+	}
+	for i, name := range []string{"registry-docker-io", "registry-ghcr-io", "registry-mirror-exam-"} {
+		if got := c.Through[i].Cache(); !strings.HasPrefix(got, name) || len(got) > 27 {
+			t.Errorf("%s is cached by %s", c.Through[i].Host, got)
+		}
+	}
 }
 
 // An existing Kind document can be pasted, and is canonicalized.
