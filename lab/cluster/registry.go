@@ -26,7 +26,9 @@ const mark = "# written by lab\n"
 // hosts returns containerd's configurations of registries, which it reads for each pull, as lines of a host and a file in Base64, sorted. A registry that is cached is
 // asked itself if the cache does not answer.
 func hosts(r lab.Registry) string {
-	line := func(host, text string) string { return host + " " + base64.StdEncoding.EncodeToString([]byte(mark+text)) }
+	line := func(host, text string) string {
+		return host + " " + base64.StdEncoding.EncodeToString([]byte(mark+text))
+	}
 	lines := []string{line(r.Host, fmt.Sprintf(`server = "http://%[1]s"
 
 [host."http://%[1]s"]
