@@ -17,6 +17,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/desired"
 	"homelab/lab/estate/document"
+	"homelab/lab/estate/judge"
 	"homelab/lab/estate/mount"
 	"homelab/lab/estate/project"
 	"homelab/lab/finding"
@@ -37,7 +38,7 @@ func WithImages(component func(ref string) string) Option {
 }
 
 // WithoutLoadBalancer rejects clusters with several control planes: kind's load balancer image is only in registries.
-func WithoutLoadBalancer() Option { return func(l *loader) { l.noLoadBalancer = true } }
+func WithoutLoadBalancer() Option { return func(l *loader) { l.facts.NoLoadBalancer = true } }
 
 // Supplied returns the options for a source of images and charts. The engine fetches charts of foreign repositories.
 func Supplied(from interface {
@@ -88,13 +89,11 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	}
 	l.manifest()
 	l.walk(l.values)
-	l.hub()
 	if !l.isFlux() {
 		l.selected()
 	}
-	for _, c := range l.estate.Clusters {
-		l.cluster(c)
-	}
+	l.facts.Reads = l.readLabels()
+	l.problems = append(l.problems, judge.Clusters(l.estate, l.facts)...)
 	l.order()
 	if l.isFlux() {
 		l.fluxExpand()
@@ -103,17 +102,10 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 		l.expand()
 		l.estate.LinksOut = l.mounted.LinksOut()
 	}
-	l.unusedEnvironments()
-	l.ports()
 	l.unsyncedRoots()
 	l.relate()
 	needs.Settle(l.estate)
-	l.servers()
-	l.notePulls()
-	l.missingCharts()
-	if l.haveChart != nil {
-		l.unavailableCharts()
-	}
+	l.add(judge.Estate(l.estate, l.lackedCharts()))
 	if l.everyEngine && len(l.problems) == 0 {
 		l.elsewhere()
 	}
@@ -121,7 +113,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 }
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
-	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, roles: map[string]bool{}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget(), chartBudget: render.NewBudget()}
+	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, facts: judge.Facts{Roles: map[string]bool{}}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget(), chartBudget: render.NewBudget()}
 	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
 	l.digested, l.searched, l.fetched, l.registrations = map[[2]string]string{}, map[[3]string]bool{}, map[string][]string{}, map[string]lab.Registration{}
 	l.units, l.charts, l.chartFolders, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, map[string]bool{}, l.mounted.File
@@ -203,9 +195,7 @@ type loader struct {
 	chartBudget *render.Budget // of those of charts of chart repositories: they are not the estate's, which is valid however large they are
 	endless     bool           // limit reported
 
-	noLoadBalancer bool
-
-	roles map[string]bool // clusters with a readable role
+	facts judge.Facts
 }
 
 // documents reads lab's document in each folder of dir.
@@ -257,7 +247,7 @@ func (l *loader) clusters() {
 	found := l.documents(lab.ClustersDir, "cluster.yaml", func(folder, file string, data []byte) {
 		c, problems := document.Cluster(file, data, l.estate.Dir)
 		l.problems = append(l.problems, problems...)
-		l.roles[folder] = c.Role != ""
+		l.facts.Roles[folder] = c.Role != ""
 		if c.Name != folder && document.IsName(c.Name) && l.exists(lab.ClusterFile(c.Name)) {
 			l.at(finding.DuplicateName, c.Position("metadata.name"), fmt.Sprintf("a second cluster %s", c.Name), "the name is taken by "+lab.ClusterFile(c.Name))
 		}
@@ -363,7 +353,7 @@ func (l *loader) set(addon *lab.Addon, file string, doc *yaml.Node) {
 	addon.Sets = append(addon.Sets, name)
 }
 
-// values checks a values file and its addon's name: the engine ignores a misspelt one.
+// values checks a values file and its addon's name.
 func (l *loader) values(file string) {
 	m := regexp.MustCompile(`^(?:clusters|environments)/[^/]+/addons/([^/]+)/[^/]+\.ya?ml$`).FindStringSubmatch(file)
 	if m == nil {
@@ -374,19 +364,5 @@ func (l *loader) values(file string) {
 			l.problems = append(l.problems, lab.Problem{Code: finding.InvalidValues, Position: strict.Position(file, doc), Message: "values are a mapping, not " + strict.KindOf(doc)})
 		}
 	}
-	names := l.addonNames()
-	if best := strict.Closest(m[1], names); best != "" && best != m[1] && !slices.Contains(names, m[1]) {
-		l.note(finding.UnknownAddon, lab.Position{File: file}, fmt.Sprintf("values for unknown addon %s", m[1]), fmt.Sprintf("did you mean %q?", best))
-	}
-}
-
-func (l *loader) addonNames() []string {
-	var names []string
-	for _, a := range l.estate.Addons {
-		names = append(names, a.Name)
-		if a.Chart != "" && a.Chart != a.Name {
-			names = append(names, a.Chart)
-		}
-	}
-	return names
+	l.estate.Notes = append(l.estate.Notes, judge.Values(l.estate, m[1], file)...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -25,7 +26,7 @@ type plainApplication struct {
 	doc  *yaml.Node // nil if rendered: its fields have no positions
 
 	manual string // manually synced application above it, or empty
-	wave   wave
+	wave   judge.Wave
 }
 
 // tree is a folder that an Application syncs to the hub.

@@ -11,6 +11,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/render"
@@ -74,9 +75,9 @@ func (l *loader) second(name, owner string, at lab.Position) {
 }
 
 // addLeftOut adds an Application without a cluster of the estate.
-func (l *loader) addLeftOut(w wave, g lab.Generated) {
+func (l *loader) addLeftOut(w judge.Wave, g lab.Generated) {
 	g.Cluster, g.Blocks, g.State = l.estate.Hub().Name, true, lab.Absent
-	w.place(&g)
+	g.Folder, g.Wave = w.Folder, w.Number
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 

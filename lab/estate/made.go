@@ -1,7 +1,6 @@
 package estate
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/desired"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/fluxset"
 	"homelab/lab/provenance"
@@ -236,7 +236,7 @@ func (m made) named(docs []render.Document, err error) ([]render.Document, error
 
 // chartSource returns how a chart of a chart repository is rendered. Its files are named NAME-VERSION/...
 func (l *loader) chartSource(use lab.ChartUse, of func(fs.FS) render.Source) made {
-	title := chartTitle(use)
+	title := judge.ChartTitle(use)
 	if l.openChart == nil {
 		return made{Source: of(nil), err: absent(use.At, title, "")}
 	}
@@ -280,24 +280,23 @@ type openedChart struct {
 	unread bool // noted
 }
 
-// missingCharts notes the charts of chart repositories that were asked for and are not on this machine. Lab's own are made when they are needed.
-func (l *loader) missingCharts() {
-	if l.component == nil {
-		return
-	}
-	var missing lab.Problems
+// lackedCharts returns the charts that lab does not have. Lab's own are made when they are needed.
+func (l *loader) lackedCharts() judge.Charts {
+	lacked := judge.Charts{Missing: map[lab.ChartUse]error{}}
 	for use, of := range l.charts {
-		if of.err != nil && use.Repository != "" && !of.unread {
-			missing = append(missing, lab.Problem{Code: finding.NotHere, Position: of.at, Message: chartTitle(use) + " is not on this machine: " + of.err.Error()})
+		if l.component != nil && of.err != nil && use.Repository != "" && !of.unread {
+			use.At = of.at
+			lacked.Missing[use] = of.err
 		}
 	}
-	slices.SortFunc(missing, func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })
-	missing.Sort()
-	l.estate.Notes = append(l.estate.Notes, missing...)
-}
-
-func chartTitle(use lab.ChartUse) string {
-	return strings.TrimSpace("chart " + use.Name + " " + use.Version)
+	for _, a := range l.estate.Applications {
+		for _, c := range a.Charts {
+			if l.haveChart != nil && !l.haveChart(c) {
+				lacked.Unreachable = append(lacked.Unreachable, c)
+			}
+		}
+	}
+	return lacked
 }
 
 // absent is the error for what is not on this machine.

@@ -5,7 +5,30 @@ import (
 	"slices"
 
 	"homelab/lab"
+	"homelab/lab/estate/judge"
 )
+
+func (l *loader) at(code string, p lab.Position, message, cure string) {
+	l.problems = append(l.problems, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
+}
+
+// note adds a remark, which is not an error.
+func (l *loader) note(code string, p lab.Position, message, cure string) {
+	l.estate.Notes = append(l.estate.Notes, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
+}
+
+// noteOnce is note for what is looked at several times.
+func (l *loader) noteOnce(code string, p lab.Position, message, cure string) {
+	if !slices.ContainsFunc(l.estate.Notes, func(o lab.Problem) bool { return o.Position == p && o.Message == message }) {
+		l.note(code, p, message, cure)
+	}
+}
+
+// add adds findings.
+func (l *loader) add(f judge.Findings) {
+	l.problems = append(l.problems, f.Problems...)
+	l.estate.Notes = append(l.estate.Notes, f.Notes...)
+}
 
 func invalid(ps lab.Problems) error {
 	ps = distinct(ps)

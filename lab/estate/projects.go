@@ -12,6 +12,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/estate/judge"
 	"homelab/lab/estate/project"
 	"homelab/lab/finding"
 	"homelab/lab/needs"
@@ -21,7 +22,7 @@ import (
 // knownProject is an AppProject that exists.
 type knownProject struct {
 	*project.Project
-	wave wave
+	wave judge.Wave
 }
 
 // project records an AppProject of the hub.
@@ -31,7 +32,7 @@ func (l *loader) project(t tree, file string, doc *yaml.Node) {
 
 // precedes leaves out an Application in an earlier sync wave than its project: it keeps the project's wave from starting.
 func (l *loader) precedes(g *lab.Generated, app *appset.Template) {
-	if p := l.projects[app.Spec.Project]; p.Project != nil && p.wave.tree != (tree{}) && p.wave.tree.key() == g.Folder && p.wave.number > g.Wave {
+	if p := l.projects[app.Spec.Project]; p.Project != nil && p.wave.Folder != "" && p.wave.Folder == g.Folder && p.wave.Number > g.Wave {
 		needs.Unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
 		g.Blocks = true
 	}
@@ -86,9 +87,10 @@ func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string
 			}
 		}
 	}
+	reads := l.readLabels()
 	for _, c := range l.estate.Clusters {
 		for addon := range c.Addons {
-			if !l.isAddon(addon) {
+			if !judge.IsAddon(l.estate, addon, reads) {
 				unread[addon] = true
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/render"
 )
@@ -102,7 +103,7 @@ func (l *loader) unread(use lab.ChartUse) {
 	}
 	of.unread, of.at = true, use.At
 	l.charts[unplaced(use)] = of
-	message := "unknown: " + chartTitle(use) + " could not be read"
+	message := "unknown: " + judge.ChartTitle(use) + " could not be read"
 	if of.err != nil {
 		message += ": " + of.err.Error()
 	}

@@ -14,6 +14,7 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/needs"
 	"homelab/lab/strict"
@@ -39,7 +40,7 @@ type set struct {
 	*appset.Set
 	addon  string
 	manual string // manually synced application above it, or empty
-	wave   wave
+	wave   judge.Wave
 
 	strategy *yaml.Node // or nil
 }
@@ -278,13 +279,13 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 }
 
 // begin records what an Application's own fields say, besides its sources. above is the manually synced application above it.
-func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w wave) {
+func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w judge.Wave) {
 	g.Leads = l.leads(app, g.At)
 	l.leaveOut(g, app, above)
 	for _, t := range l.trees(app, "", g.At) {
 		g.Syncs = append(g.Syncs, t.key())
 	}
-	w.place(g)
+	g.Folder, g.Wave = w.Folder, w.Number
 }
 
 // addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's. at returns the position of a field of the source.

@@ -76,11 +76,18 @@ func (l *loader) toggled(addon string) bool {
 	return slices.ContainsFunc(l.estate.Clusters, func(c lab.Cluster) bool { _, ok := c.Addons[addon]; return ok })
 }
 
-// readsLabel reports whether a set's selector or template reads a label.
-func (l *loader) readsLabel(label string) bool {
-	return slices.ContainsFunc(l.sets, func(s set) bool {
-		return s.selectsBy(label) || slices.ContainsFunc(s.Refs(), func(r appset.Ref) bool { return slices.Equal(r.Path, []string{"metadata", "labels", label}) })
-	})
+// readLabels returns the labels of clusters that enable addons and that a set's selector or template reads.
+func (l *loader) readLabels() map[string]bool {
+	read := map[string]bool{}
+	for _, c := range l.estate.Clusters {
+		for addon := range c.Addons {
+			label := lab.EnableLabel(addon)
+			read[label] = slices.ContainsFunc(l.sets, func(s set) bool {
+				return s.selectsBy(label) || slices.ContainsFunc(s.Refs(), func(r appset.Ref) bool { return slices.Equal(r.Path, []string{"metadata", "labels", label}) })
+			})
+		}
+	}
+	return read
 }
 
 // switchOf returns the addon whose enable label the first such generator requires.

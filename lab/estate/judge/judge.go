@@ -1,0 +1,268 @@
+// Package judge judges an estate that has been read: what is wrong with it, what may be surprising, and which Applications lab does not wait for. It is pure: it reads no
+// file and renders nothing.
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+
+	"homelab/lab"
+	"homelab/lab/bridge"
+	"homelab/lab/finding"
+	"homelab/lab/strict"
+)
+
+// Findings are what is wrong with an estate, and what may be surprising.
+type Findings struct{ Problems, Notes lab.Problems }
+
+func (f *Findings) at(code string, p lab.Position, message, cure string) {
+	f.Problems = append(f.Problems, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
+}
+
+func (f *Findings) note(code string, p lab.Position, message, cure string) {
+	f.Notes = append(f.Notes, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
+}
+
+// Facts are what is known of an estate's clusters besides their documents.
+type Facts struct {
+	Roles          map[string]bool // clusters with a readable role
+	Reads          map[string]bool // labels that ApplicationSets read
+	NoLoadBalancer bool            // kind's cannot be had
+}
+
+// Clusters judges an estate's clusters, each against the rest of the estate.
+func Clusters(e *lab.Estate, known Facts) lab.Problems {
+	var f Findings
+	f.hub(e, known.Roles)
+	for _, c := range e.Clusters {
+		f.nodeNames(e, c, known.NoLoadBalancer)
+		env, ok := f.environmentOf(e, c)
+		f.addons(e, c, known.Reads)
+		if ok {
+			def, _ := e.Environment(lab.DefaultEnvironment)
+			f.Problems = append(f.Problems, bridge.Check(e.Name, env, def, c, bridge.InputsOf(e))...)
+		}
+	}
+	return f.Problems
+}
+
+// hub checks that there is exactly one hub, as far as roles are readable.
+func (f *Findings) hub(e *lab.Estate, readable map[string]bool) {
+	var hubs []lab.Cluster
+	unread := false
+	for _, c := range e.Clusters {
+		if unread = unread || !readable[c.Name]; c.Role != lab.RoleHub {
+			continue
+		}
+		if hubs = append(hubs, c); len(hubs) > 1 {
+			f.at(finding.HubCount, c.Position("spec.role"), fmt.Sprintf("a second hub: clusters/%s is one already", hubs[0].Name), "make this a spoke")
+		}
+	}
+	if len(hubs) == 0 && !unread && len(e.Clusters) > 0 {
+		f.at(finding.HubCount, e.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "set role: hub on one cluster")
+	}
+}
+
+// nodeNames checks that node containers have valid host names: Kind derives them from lab, cluster and role.
+func (f *Findings) nodeNames(e *lab.Estate, c lab.Cluster, noLoadBalancer bool) {
+	if c.Provider == lab.ProviderExisting {
+		return
+	}
+	suffix := "-control-plane"
+	if c.ControlPlanes > 1 {
+		suffix = "-external-load-balancer"
+		if noLoadBalancer {
+			f.at(finding.ControlPlanes, c.Position("spec.kind.nodes"),
+				fmt.Sprintf("%d control planes need kind's load balancer, whose image only a registry has", c.ControlPlanes), "one control plane, or --images registry")
+		}
+	}
+	if node := lab.KindName(e.Name, c.Name) + suffix; len(node) > 63 {
+		f.at(finding.NameTooLong, c.Position("metadata.name"), fmt.Sprintf("node name %s has %d characters, more than 63", node, len(node)),
+			"give the cluster or the lab a shorter name")
+	}
+}
+
+// environmentOf returns the cluster's environment. ok is false if a required one is missing.
+func (f *Findings) environmentOf(e *lab.Estate, c lab.Cluster) (env lab.Environment, ok bool) {
+	var names []string
+	for _, env := range e.Environments {
+		if env.Name != lab.DefaultEnvironment {
+			names = append(names, env.Name)
+		}
+	}
+	there := "there are " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		there = "write one to environments/NAME/environment.yaml"
+	}
+	at := c.Position("spec.environment")
+	switch {
+	case c.Environment == "" && c.Role == lab.RoleSpoke:
+		if _, written := c.Positions["spec.environment"]; written {
+			return lab.Environment{}, false // already reported
+		}
+		f.at(finding.UnknownEnvironment, c.Position("spec"), "a spoke without environment", there)
+		return lab.Environment{}, false
+	case c.Environment == "":
+		return lab.Environment{}, true
+	case c.Environment == lab.DefaultEnvironment:
+		f.at(finding.UnknownEnvironment, at, "clusters cannot be in environment default, the base of all others", there)
+		return lab.Environment{}, false
+	}
+	if env, ok = e.Environment(c.Environment); !ok {
+		if best := strict.Closest(c.Environment, names); best != "" {
+			there = fmt.Sprintf("did you mean %q?", best)
+		}
+		f.at(finding.UnknownEnvironment, at, fmt.Sprintf("no environment %s", c.Environment), there)
+	}
+	return env, ok
+}
+
+// addons checks that a cluster's addons exist.
+func (f *Findings) addons(e *lab.Estate, c lab.Cluster, reads map[string]bool) {
+	addons := addonNames(e)
+	for _, name := range slices.Sorted(maps.Keys(c.Addons)) {
+		if IsAddon(e, name, reads) {
+			continue
+		}
+		cure := "there are none"
+		if len(addons) > 0 {
+			cure = "there are " + strings.Join(addons, ", ")
+		}
+		if best := strict.Closest(name, addons); best != "" {
+			cure = fmt.Sprintf("did you mean %q?", best)
+		}
+		f.at(finding.UnknownAddon, c.Position("spec.addons."+name), fmt.Sprintf("no addon %s", name), cure)
+	}
+}
+
+// IsAddon reports whether a cluster can enable an addon. reads are labels that ApplicationSets read.
+func IsAddon(e *lab.Estate, name string, reads map[string]bool) bool {
+	_, is := e.Addon(name)
+	return is || reads[lab.EnableLabel(name)]
+}
+
+// Values notes a file of values for an addon whose name seems misspelt: the engine ignores it.
+func Values(e *lab.Estate, addon, file string) lab.Problems {
+	var f Findings
+	names := addonNames(e)
+	if best := strict.Closest(addon, names); best != "" && best != addon && !slices.Contains(names, addon) {
+		f.note(finding.UnknownAddon, lab.Position{File: file}, fmt.Sprintf("values for unknown addon %s", addon), fmt.Sprintf("did you mean %q?", best))
+	}
+	return f.Notes
+}
+
+func addonNames(e *lab.Estate) []string {
+	var names []string
+	for _, a := range e.Addons {
+		names = append(names, a.Name)
+		if a.Chart != "" && a.Chart != a.Name {
+			names = append(names, a.Chart)
+		}
+	}
+	return names
+}
+
+// Charts are the charts that lab does not have.
+type Charts struct {
+	Unreachable []lab.ChartUse         // at the positions of their versions
+	Missing     map[lab.ChartUse]error // of chart repositories, asked for and not on this machine
+}
+
+// Estate judges an estate with its Applications.
+func Estate(e *lab.Estate, charts Charts) Findings {
+	var f Findings
+	f.unusedEnvironments(e)
+	f.ports(e)
+	f.servers(e)
+	f.pulls(e)
+	f.charts(charts)
+	return f
+}
+
+// unusedEnvironments checks environments without clusters; others are checked with their clusters.
+func (f *Findings) unusedEnvironments(e *lab.Estate) {
+	def, _ := e.Environment(lab.DefaultEnvironment)
+	for _, env := range e.Environments {
+		used := slices.ContainsFunc(e.Clusters, func(c lab.Cluster) bool { return c.Environment == env.Name })
+		if used || env.Name == lab.DefaultEnvironment || bridge.Resolve(env, def, lab.Cluster{}).Cloud.Provider == "" {
+			continue
+		}
+		f.Problems = append(f.Problems, bridge.Check(e.Name, env, def, lab.Cluster{Name: env.Name}, bridge.Inputs{})...)
+	}
+}
+
+// ports finds conflicting host ports.
+func (f *Findings) ports(e *lab.Estate) {
+	taken := map[string]lab.Position{}
+	for _, c := range e.Clusters {
+		var doc v1alpha4.Cluster
+		if yaml.Unmarshal(c.Kind, &doc) != nil {
+			continue
+		}
+		for i, n := range doc.Nodes {
+			for j, m := range n.ExtraPortMappings {
+				if m.HostPort <= 0 { // chosen automatically
+					continue
+				}
+				protocol := cmp.Or(m.Protocol, v1alpha4.PortMappingProtocolTCP)
+				at := c.Position(fmt.Sprintf("spec.kind.nodes[%d].extraPortMappings[%d].hostPort", i, j))
+				key := fmt.Sprintf("%s:%d/%s", m.ListenAddress, m.HostPort, protocol)
+				if first, ok := taken[key]; ok {
+					f.at(finding.AddressTaken, at, fmt.Sprintf("port %s is taken", key), "by "+first.String())
+					continue
+				}
+				taken[key] = at
+			}
+		}
+	}
+}
+
+// servers reports clusters that share an address: Argo CD identifies clusters by it.
+func (f *Findings) servers(e *lab.Estate) {
+	seen := map[string]string{}
+	for _, c := range e.Clusters {
+		server, at := c.Server, "spec.server"
+		if c.Provider == lab.ProviderExisting {
+			server, at = c.Existing.Server, "spec.existing.server"
+		}
+		if server == "" {
+			continue
+		}
+		if other, twice := seen[server]; twice {
+			f.at(finding.AddressTaken, c.Position(at), "this is the server of cluster "+other, "the engine identifies clusters by it")
+		}
+		seen[server] = c.Name
+	}
+}
+
+// pulls notes clusters that lab cannot load images into.
+func (f *Findings) pulls(e *lab.Estate) {
+	for _, c := range e.Clusters {
+		if c.Provider == lab.ProviderExisting && slices.ContainsFunc(e.Applications, func(a lab.Generated) bool { return a.Cluster == c.Name && len(a.Charts) > 0 }) {
+			f.note(finding.PullsItself, c.Position("spec.provider"), "cluster "+c.Name+" pulls the images of its addons itself", "")
+		}
+	}
+}
+
+// charts reports charts that no repository has, and notes those that are not on this machine.
+func (f *Findings) charts(of Charts) {
+	for _, c := range of.Unreachable {
+		f.at(finding.NotHere, c.At, fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version), "lab bundle ls")
+	}
+	var missing Findings
+	for c, err := range of.Missing {
+		missing.note(finding.NotHere, c.At, ChartTitle(c)+" is not on this machine: "+err.Error(), "")
+	}
+	slices.SortFunc(missing.Notes, func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })
+	missing.Notes.Sort()
+	f.Notes = append(f.Notes, missing.Notes...)
+}
+
+// ChartTitle names a chart.
+func ChartTitle(c lab.ChartUse) string { return strings.TrimSpace("chart " + c.Name + " " + c.Version) }
