@@ -219,6 +219,38 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
+// pure are packages whose results depend on their arguments alone.
+var pure = []string{"lab/bridge", "lab/consequence", "lab/diff", "lab/estate/judge", "lab/estate/project", "lab/needs", "lab/plan"}
+
+func TestJudgementIsPure(t *testing.T) {
+	found := 0
+	for _, p := range packages(t) {
+		if !slices.Contains(pure, strings.TrimPrefix(p.ImportPath, module+"/")) {
+			continue
+		}
+		found++
+		for _, imported := range p.Imports {
+			if slices.Contains([]string{"io", "io/fs", "math/rand", "math/rand/v2", "net", "net/http", "os", "os/exec", "path/filepath", "time"}, imported) {
+				t.Errorf("%s imports %s", p.ImportPath, imported)
+			}
+		}
+		for _, file := range p.GoFiles {
+			name := filepath.Join(p.Dir, file)
+			for _, use := range uses(t, name) {
+				if of, ok := strings.CutPrefix(use.what, module+"/lab/render."); ok && !slices.Contains([]string{"Document", "Globs", "Namespaced"}, of) {
+					t.Errorf("%s: render.%s may read files", use.at, of)
+				}
+			}
+			if data, err := os.ReadFile(name); err != nil || bytes.Contains(data, []byte(".FS")) {
+				t.Errorf("%s uses the files of an estate: %v", name, err)
+			}
+		}
+	}
+	if found != len(pure) {
+		t.Errorf("%d packages found of %d", found, len(pure))
+	}
+}
+
 // The program exits only in main.go and writes to the terminal only in lab/ui, lab/cli and main.go. Programs that run in a cluster have their own main.go.
 func TestExitAndOutput(t *testing.T) {
 	for _, p := range packages(t) {

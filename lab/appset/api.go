@@ -3,6 +3,7 @@ package appset
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,11 +25,13 @@ func ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {
 	return API{}.ParseApplication(file, doc)
 }
 
-// Rejected is API.Rejected of the default.
-func Rejected(file string, doc *yaml.Node) lab.Problems { return API{}.Rejected(file, doc) }
+// Kinds are the kinds of Argo CD.
+var Kinds = []string{"Application", "ApplicationSet", "AppProject"}
 
-// Dropped is API.Dropped of the default.
-func Dropped(doc *yaml.Node) string { return API{}.Dropped(doc) }
+// OfArgoCD reports whether an object is of one of Argo CD's kinds.
+func OfArgoCD(doc *yaml.Node) bool {
+	return strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) && slices.Contains(Kinds, strict.Text(doc, "kind"))
+}
 
 // ParseApplication reads an Application from a document.
 func (a API) ParseApplication(file string, doc *yaml.Node) (*Template, lab.Problems) {

@@ -23,7 +23,7 @@ type contents struct {
 
 func (l *loader) hold(t tree, doc *yaml.Node) {
 	of := l.held[t.folder()]
-	if ofEngine(doc) {
+	if appset.OfArgoCD(doc) {
 		of.leading++
 	} else {
 		of.other++

@@ -105,7 +105,8 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 	l.unsyncedRoots()
 	l.relate()
 	needs.Settle(l.estate)
-	l.add(judge.Estate(l.estate, l.lackedCharts()))
+	l.lackedCharts()
+	l.add(judge.Estate(l.estate, l.facts))
 	if l.everyEngine && len(l.problems) == 0 {
 		l.elsewhere()
 	}
@@ -114,7 +115,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 
 func newLoader(fsys fs.FS, dir, name string) *loader {
 	l := &loader{files: files{fsys: fsys}, estate: &lab.Estate{Name: name, Dir: dir, FS: fsys}, facts: judge.Facts{Roles: map[string]bool{}}, parsed: map[string][]*yaml.Node{}, budget: render.NewBudget(), chartBudget: render.NewBudget()}
-	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]knownProject{project.Default: {}}
+	l.found, l.held, l.renderings, l.projects = map[foundAt]bool{}, map[tree]contents{}, map[string]rendering{}, map[string]judge.Project{project.Default: {Known: true}}
 	l.digested, l.searched, l.fetched, l.registrations = map[[2]string]string{}, map[[3]string]bool{}, map[string][]string{}, map[string]lab.Registration{}
 	l.units, l.charts, l.chartFolders, l.hasFolders, l.resolve = map[string]needs.Unit{}, map[lab.ChartUse]openedChart{}, map[string]bool{}, map[string]bool{}, l.mounted.File
 	l.mounted.FS, l.mounted.Dir = fsys, dir
@@ -174,8 +175,8 @@ type loader struct {
 	plain    []plainApplication
 	found    map[foundAt]bool // Applications and ApplicationSets reached from the root
 
-	projects map[string]knownProject // reached from the root
-	unsure   bool                    // unknown sources may contain more
+	projects map[string]judge.Project // reached from the root
+	unsure   bool                     // unknown sources may contain more
 
 	held       map[tree]contents
 	units      map[string]needs.Unit // by Application, for Argo CD

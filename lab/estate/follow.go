@@ -296,7 +296,7 @@ func (l *loader) addObject(t tree, file string, doc *yaml.Node) []tree {
 		return nil
 	}
 	l.hold(t, doc)
-	if ofEngine(doc) {
+	if appset.OfArgoCD(doc) {
 		l.estate.Notes = append(l.estate.Notes, l.api().Ignored(file, doc)...)
 	}
 	switch kind {

@@ -280,23 +280,21 @@ type openedChart struct {
 	unread bool // noted
 }
 
-// lackedCharts returns the charts that lab does not have. Lab's own are made when they are needed.
-func (l *loader) lackedCharts() judge.Charts {
-	lacked := judge.Charts{Missing: map[lab.ChartUse]error{}}
+// lackedCharts records the charts that lab does not have. Lab's own are made when they are needed.
+func (l *loader) lackedCharts() {
+	l.facts.Missing = map[lab.ChartUse]error{}
 	for use, of := range l.charts {
-		if l.component != nil && of.err != nil && use.Repository != "" && !of.unread {
-			use.At = of.at
-			lacked.Missing[use] = of.err
+		if use.At = of.at; l.component != nil && of.err != nil && use.Repository != "" && !of.unread {
+			l.facts.Missing[use] = of.err
 		}
 	}
 	for _, a := range l.estate.Applications {
 		for _, c := range a.Charts {
 			if l.haveChart != nil && !l.haveChart(c) {
-				lacked.Unreachable = append(lacked.Unreachable, c)
+				l.facts.Unreachable = append(l.facts.Unreachable, c)
 			}
 		}
 	}
-	return lacked
 }
 
 // absent is the error for what is not on this machine.

@@ -1,34 +1,26 @@
 package estate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/argo"
 	"homelab/lab/estate/document"
-	"homelab/lab/estate/project"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
-	"homelab/lab/strict"
 )
 
-// sealed is a kind that only the cluster whose controller has the key can decrypt.
-const sealed = "SealedSecret of bitnami.com/v1alpha1"
-
-// sourceObjects records what the objects of an Application's source are: images, unless it leads to other Applications, and what they need and provide. What is not on
-// this machine may provide anything. at returns the position of a field of the source.
-func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) {
+// sourceObjects returns what the objects of an Application's source are, and records their images, unless it leads to other Applications, and what they need and provide.
+// What is not on this machine may provide anything. at returns the position of a field of the source.
+func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) (of judge.Source) {
 	if l.component == nil || source.Chart == "" && source.Path == "" {
-		return
+		return of
 	}
 	c, _ := l.estate.Cluster(g.Cluster)
 	u := l.units[g.Name]
@@ -49,33 +41,19 @@ func (l *loader) sourceObjects(g *lab.Generated, app *appset.Template, source ap
 	}
 	if why := m.unrenderable(); why != "" {
 		m.at = func(path []string) []lab.Position { return []lab.Position{at(path...)} }
-		needs.Unsynced(g, "it cannot be rendered: "+why+m.missing())
+		of.Unrenderable = why + m.missing()
 	}
-	objects := slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
-	u.Objects = append(u.Objects, objects...)
+	of.Objects = slices.DeleteFunc(slices.Clone(all), func(o render.Document) bool { return !needs.Applied(o) })
+	of.Unknown = len(all) == 0 && m.err != nil
+	u.Objects = append(u.Objects, of.Objects...)
 	if !g.Leads {
-		l.objectImages(g, objects)
+		l.objectImages(g, of.Objects)
 	}
-	if foreign, _ := needs.Kinds(objects); slices.Contains(foreign, sealed) {
-		const why = "its SealedSecrets are encrypted for the controller upstream"
-		if g.Mounted {
-			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), true
-		} else {
-			g.Doubt = cmp.Or(g.Doubt, why)
-		}
-	}
-	if i := slices.IndexFunc(objects, func(o render.Document) bool { return fluxset.Encrypted(o.Node) }); i >= 0 {
-		needs.Unsynced(g, objects[i].File+" is encrypted")
-		g.Blocks = true
-	}
-	l.unappliable(g, app, objects, l.checks(u))
-	if own := source.RepoURL == l.inputs().ChartRepoURL; len(all) == 0 && m.err != nil && (!own || u.May == nil) {
+	if own := source.RepoURL == l.inputs().ChartRepoURL; of.Unknown && (!own || u.May == nil) {
 		u.May = func(n needs.Need) bool { return !own || n.Sort <= needs.Exists } // lab knows its own charts
 	}
+	return of
 }
-
-// checks reports whether an Application of which nothing is applied is unhealthy.
-func (l *loader) checks(u needs.Unit) bool { return needs.ArgoCD(MinorOf(l.estate)).Checks(u) }
 
 // relate records what Applications need of one another. Clusters that lab does not create may have anything.
 func (l *loader) relate() {
@@ -167,65 +145,4 @@ func (l *loader) runningImages(g *lab.Generated, objects []render.Document) {
 // running returns the objects that need pods, if they have any.
 func running(objects []render.Document) []render.Document {
 	return slices.DeleteFunc(slices.Clone(objects), func(o render.Document) bool { return needs.Idle(o.Node) })
-}
-
-// unappliable leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
-func (l *loader) unappliable(g *lab.Generated, app *appset.Template, objects []render.Document, checked bool) {
-	var options []string
-	if app.Spec.SyncPolicy != nil {
-		options = app.Spec.SyncPolicy.SyncOptions
-	}
-	for _, o := range objects {
-		why := l.projects[project.Of(app)].RefusesObject(l.estate, app, g.Cluster, o)
-		namespaced, _ := render.Namespaced(o)
-		switch lacks := (namespaced || ofEngine(o.Node)) && strict.Text(o.Node, "metadata", "namespace") == ""; {
-		case why != "" || !lacks:
-		case app.Spec.Destination.Namespace == "":
-			why = strict.Title(o.Node) + " has no namespace, and neither has its destination"
-		case noNamespace(app) != "":
-			why = strict.Title(o.Node) + " is in that of its destination: " + noNamespace(app)
-		}
-		if why != "" {
-			needs.Unsynced(g, why)
-			g.Blocks = g.Blocks || checked
-			return
-		}
-	}
-	for _, o := range objects {
-		why := needs.ArgoCD(MinorOf(l.estate)).Rejected(o, options...)
-		if problems := l.rejectedObject(o); why == "" && len(problems) > 0 {
-			why = "rejected: " + problems[0].Message
-		}
-		if why != "" {
-			why = strict.Title(o.Node) + " is " + why
-			g.LeftOut, g.Blocks = cmp.Or(g.LeftOut, why), g.Blocks || checked
-			return
-		}
-	}
-	for _, o := range objects {
-		if field := l.dropped(o); field != "" && g.LeftOut == "" {
-			g.LeftOut, g.State = strict.Title(o.Node)+" has the unknown field "+field+", which is dropped: never in sync", lab.Drifts
-		}
-	}
-}
-
-// ofEngine reports whether an object is Argo CD's.
-func ofEngine(doc *yaml.Node) bool {
-	return strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) && slices.Contains(rootKinds, strict.Text(doc, "kind"))
-}
-
-// rejectedObject is appset.API.Rejected for objects of any kind.
-func (l *loader) rejectedObject(o render.Document) lab.Problems {
-	if !ofEngine(o.Node) {
-		return nil
-	}
-	return l.api().Rejected(o.File, o.Node)
-}
-
-// dropped is appset.API.Dropped for objects of any kind.
-func (l *loader) dropped(o render.Document) string {
-	if kind := strict.Text(o.Node, "kind"); !ofEngine(o.Node) || kind == "AppProject" {
-		return ""
-	}
-	return l.api().Dropped(o.Node)
 }

@@ -15,27 +15,12 @@ import (
 	"homelab/lab/estate/judge"
 	"homelab/lab/estate/project"
 	"homelab/lab/finding"
-	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
 
-// knownProject is an AppProject that exists.
-type knownProject struct {
-	*project.Project
-	wave judge.Wave
-}
-
 // project records an AppProject of the hub.
 func (l *loader) project(t tree, file string, doc *yaml.Node) {
-	l.projects[strict.Text(doc, "metadata", "name")] = knownProject{project.Read(doc, MinorOf(l.estate)), waveOf(t, file, doc)}
-}
-
-// precedes leaves out an Application in an earlier sync wave than its project: it keeps the project's wave from starting.
-func (l *loader) precedes(g *lab.Generated, app *appset.Template) {
-	if p := l.projects[app.Spec.Project]; p.Project != nil && p.wave.Folder != "" && p.wave.Folder == g.Folder && p.wave.Number > g.Wave {
-		needs.Unsynced(g, "its project "+app.Spec.Project+" is in a later sync wave")
-		g.Blocks = true
-	}
+	l.projects[strict.Text(doc, "metadata", "name")] = judge.Project{Project: project.Read(doc, MinorOf(l.estate)), Known: true, Wave: waveOf(t, file, doc)}
 }
 
 // isMissing reports whether a project certainly does not exist.
@@ -43,19 +28,7 @@ func (l *loader) isMissing(project string) bool {
 	return !l.unsure && project != "" && !l.has(project)
 }
 
-func (l *loader) has(project string) bool {
-	_, ok := l.projects[project]
-	return ok
-}
-
-// forbidden returns why an Application's project rejects it, or "".
-func (l *loader) forbidden(app *appset.Template, cluster string) string {
-	name := project.Of(app)
-	if !l.has(name) {
-		return "its project " + name + " is not known to exist"
-	}
-	return l.projects[name].Refuses(l.estate, app, cluster)
-}
+func (l *loader) has(project string) bool { return l.projects[project].Known }
 
 // Reach describes what the root of an estate leads to.
 type Reach struct {
@@ -102,7 +75,7 @@ func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string
 func (l *loader) unwatched(t tree, file string, doc *yaml.Node) bool {
 	kind, at := strict.Text(doc, "kind"), strict.Get(doc, "metadata", "namespace")
 	ns := cmp.Or(strict.Text(doc, "metadata", "namespace"), t.namespace)
-	if !ofEngine(doc) || ns == "" || ns == NamespaceOf(l.estate) {
+	if !appset.OfArgoCD(doc) || ns == "" || ns == NamespaceOf(l.estate) {
 		return false
 	}
 	if at == nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -217,4 +218,25 @@ func (l *loader) inChart(file string) bool {
 		}
 	}
 	return false
+}
+
+// fetches adds the repositories that the engine fetches to render a folder.
+func (l *loader) fetches(g *lab.Generated, r *lab.Repository, ours bool, source appset.Source) {
+	if !ours || source.Chart != "" || source.Path == "" {
+		return
+	}
+	if helm := source.Helm; helm != nil { // what differs between clusters is not fetched
+		source.Helm = &appset.Helm{ValueFiles: slices.DeleteFunc(slices.Clone(helm.ValueFiles), func(f string) bool { return !strings.Contains(f, ":") })}
+	}
+	key, _ := json.Marshal(source) // cannot fail: it came from JSON
+	urls, known := l.fetched[string(key)]
+	if !known {
+		urls = render.Fetches(render.Source{FS: l.tree(r, source.TargetRevision), Source: source})
+		l.fetched[string(key)] = urls
+	}
+	for _, url := range urls {
+		if _, mounted := l.source(url); !mounted && !slices.Contains(g.Others, url) {
+			g.Others = append(g.Others, url)
+		}
+	}
 }

@@ -15,9 +15,6 @@ import (
 	"homelab/lab/strict"
 )
 
-// replacesEngine is why an Application that replaces lab's engine is left out.
-const replacesEngine = "it would replace the lab's engine"
-
 var engineCharts = []string{"argo-cd"} // Flux replaces nothing of Argo CD
 
 // replaces reports whether an Application installs an engine on the hub: its chart, directly or as a dependency, or its manifests. One whose folder also has other

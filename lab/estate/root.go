@@ -14,8 +14,6 @@ import (
 	"homelab/lab/strict"
 )
 
-var rootKinds = []string{"Application", "ApplicationSet", "AppProject"}
-
 // root checks the app of apps, which is applied late in a run: errors would cost minutes there.
 func (l *loader) root() {
 	if !l.exists(lab.RootFile) {
@@ -48,8 +46,8 @@ func (l *loader) root() {
 func (l *loader) rootDocument(doc *yaml.Node) bool {
 	at := strict.Position(lab.RootFile, doc)
 	kind := strict.Text(doc, "kind")
-	if !ofEngine(doc) {
-		cure := "it may contain " + strings.Join(rootKinds, ", ") + "; move others to a folder that one of them syncs"
+	if !appset.OfArgoCD(doc) {
+		cure := "it may contain " + strings.Join(appset.Kinds, ", ") + "; move others to a folder that one of them syncs"
 		l.at(finding.InvalidRoot, at, fmt.Sprintf("%q of %q is not allowed in an app of apps", kind, strict.Text(doc, "apiVersion")), cure)
 		return false
 	}
@@ -92,8 +90,8 @@ func (l *loader) rootProjects() {
 		}
 		if project := strict.Text(root.Node, "spec", "project"); l.isMissing(project) {
 			fail(finding.ProjectMissing, fmt.Sprintf("project %q does not exist", project), "add an AppProject of that name to this file")
-		} else if root.applied != nil && l.projects[project].Project != nil {
-			if why := l.forbidden(root.applied, l.estate.Hub().Name); why != "" {
+		} else if root.applied != nil {
+			if why := l.projects[project].Refuses(l.estate, root.applied, l.estate.Hub().Name); why != "" {
 				fail(finding.NotPermitted, why, "give it a separate project in this file")
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
 	"homelab/lab/estate/judge"
+	"homelab/lab/estate/project"
 	"homelab/lab/finding"
-	"homelab/lab/needs"
 	"homelab/lab/strict"
 )
 
@@ -251,25 +251,20 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	}
 	owners[name] = s.File
 	g := lab.Generated{Application: observed(s, app), At: app.Origins("metadata", "name")[0].Position}
-	l.begin(&g, &app.Template, s.manual, s.wave)
-	if why := notRolled(s.strategy, app.Metadata.Labels); why != "" && l.estate.Waves {
-		needs.Unsynced(&g, why)
-	}
-	g.Blocks = l.estate.Waves && !g.Replaces // setHealth, which is used with waves
+	known := l.begin(&g, &app.Template, s.manual, s.wave)
+	known.Strategy = s.strategy
 	l.checkPaths(app)
 	for i, source := range app.Spec.All() {
-		r, ours := l.addSource(&g, &app.Template, source, func(path ...string) lab.Position { return place(app, sourceField(&app.Template, i, path...)...) })
-		if why := l.badPath(r, ours, source); why != "" {
-			needs.Unsynced(&g, why)
-			if source.Path == "" {
-				continue
-			}
-			origins := app.Origins(sourceField(&app.Template, i, "path")...)
-			if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
-				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: why, Cure: "create it, or correct the path"})
-			}
+		of, r := l.addSource(&g, &app.Template, source, func(path ...string) lab.Position { return place(app, sourceField(&app.Template, i, path...)...) })
+		if known.Sources = append(known.Sources, of); of.NoFolder == "" || source.Path == "" {
+			continue
+		}
+		origins := app.Origins(sourceField(&app.Template, i, "path")...)
+		if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
+			l.addProblem(lab.Problem{Code: finding.PathMissing, Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: of.NoFolder, Cure: "create it, or correct the path"})
 		}
 	}
+	known.Judge(l.estate, &g)
 	l.want(&g, &app.Template, func(source int, path []string) []lab.Position { return l.origins(app, source, path) })
 	l.apps[len(l.apps)-1].Set, l.apps[len(l.apps)-1].Matches = s.Name, app.Matches()
 	if policy := s.Spec.SyncPolicy; policy != nil && !policy.Deletes() {
@@ -278,18 +273,21 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
-// begin records what an Application's own fields say, besides its sources. above is the manually synced application above it.
-func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w judge.Wave) {
+// begin returns what an Application's own fields say, besides its sources. above is the manually synced application above it.
+func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w judge.Wave) judge.Application {
 	g.Leads = l.leads(app, g.At)
-	l.leaveOut(g, app, above)
+	l.writesBack(app.Metadata.Annotations[argo.WriteBackMethod])
+	replaces := above == "" && l.replaces(app, g.At)
 	for _, t := range l.trees(app, "", g.At) {
 		g.Syncs = append(g.Syncs, t.key())
 	}
 	g.Folder, g.Wave = w.Folder, w.Number
+	return judge.Application{Template: app, Minor: MinorOf(l.estate), Above: above, Replaces: replaces, Project: l.projects[project.Of(app)], Rendered: l.component != nil}
 }
 
-// addSource adds what an Application needs of a source, and returns the repository if it is one of the lab's. at returns the position of a field of the source.
-func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) (r *lab.Repository, ours bool) {
+// addSource adds what an Application needs of a source, and returns what is known of it, and the repository if it is one of the lab's. at returns the position of a field of
+// the source.
+func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) (judge.Source, *lab.Repository) {
 	charts := l.inputs().ChartRepoURL
 	if source.Chart != "" {
 		chart := lab.ChartUse{Name: source.Chart, Version: source.TargetRevision, Repository: source.RepoURL, At: at("targetRevision")}
@@ -298,17 +296,17 @@ func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset
 		}
 		g.Charts = append(g.Charts, chart)
 	}
-	r, ours = l.served(source.RepoURL)
+	r, ours := l.served(source.RepoURL)
 	g.Mounted = g.Mounted || r != nil || !l.isOwn(g.At.File)
 	if !ours && source.RepoURL != charts && !slices.Contains(g.Others, source.RepoURL) {
 		g.Others = append(g.Others, source.RepoURL)
 	}
 	l.fetches(g, r, ours, source)
-	l.sourceObjects(g, app, source, at)
-	if why := l.unreadableSource(source.RepoURL, source.TargetRevision); why != "" && source.Chart == "" {
-		needs.Unsynced(g, why)
+	of := l.sourceObjects(g, app, source, at)
+	if of.Mounted, of.NoFolder = g.Mounted, l.badPath(r, ours, source); source.Chart == "" {
+		of.Unread = l.unreadableSource(source.RepoURL, source.TargetRevision)
 	}
-	return r, ours
+	return of, r
 }
 
 // plainApplication adds an Application that no ApplicationSet generates.
@@ -338,20 +336,15 @@ func (l *loader) plainApplication(app plainApplication, w appset.World, owners m
 		return
 	}
 	g := lab.Generated{At: app.at, Application: lab.Application{Name: name, Addon: name, Cluster: cluster, Namespace: app.Spec.Destination.Namespace}}
-	l.begin(&g, app.Template, app.manual, app.wave)
-	l.precedes(&g, app.Template)
+	known := l.begin(&g, app.Template, app.manual, app.wave)
+	known.Plain = true
 	for i, source := range app.Spec.All() {
-		r, ours := l.addSource(&g, app.Template, source, func(path ...string) lab.Position { return app.position(i, path) })
-		if why := l.badPath(r, ours, source); why != "" {
-			if l.isOwn(app.at.File) && source.Path != "" {
-				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: app.at, Message: fmt.Sprintf("application %s: %s", name, why), Cure: "create it, or correct the path"})
-			}
-			needs.Unsynced(&g, why)
+		of, _ := l.addSource(&g, app.Template, source, func(path ...string) lab.Position { return app.position(i, path) })
+		if known.Sources = append(known.Sources, of); of.NoFolder != "" && l.isOwn(app.at.File) && source.Path != "" {
+			l.addProblem(lab.Problem{Code: finding.PathMissing, Position: app.at, Message: fmt.Sprintf("application %s: %s", name, of.NoFolder), Cure: "create it, or correct the path"})
 		}
 	}
-	if g.LeftOut == manually && l.component != nil {
-		g.Blocks = l.checks(l.units[name])
-	}
+	known.Judge(l.estate, &g)
 	l.want(&g, app.Template, func(source int, path []string) []lab.Position { return []lab.Position{app.position(source, path)} })
 	l.estate.Applications = append(l.estate.Applications, g)
 }
@@ -366,4 +359,33 @@ func place(app *appset.Application, field ...string) lab.Position {
 		return origins[1].Position
 	}
 	return origins[0].Position
+}
+
+// rejected adds an Application that Argo CD rejects: a problem of the estate's own sets, left out of those in other repositories.
+func (l *loader) rejected(s set, i appset.Invalid) {
+	if l.isOwn(s.File) {
+		code := finding.InvalidApplication
+		if i.Twice {
+			code = finding.DuplicateName
+		}
+		l.addProblem(lab.Problem{Code: code, Position: i.Position, Message: fmt.Sprintf("application %s: %s", i.Name, i.Message), Cure: i.Cure})
+		return
+	}
+	l.addLeftOut(s.wave, lab.Generated{At: i.Position, Set: s.Name, Application: lab.Application{Name: i.Name, Addon: s.addon, LeftOut: i.Message}})
+}
+
+// second is rejected for an Application whose name another has.
+func (l *loader) second(name, owner string, at lab.Position) {
+	if l.isOwn(at.File) || l.isOwn(owner) {
+		l.addProblem(lab.Problem{Code: finding.DuplicateName, Position: at, Message: "a second application " + name, Cure: "the name is taken by " + owner})
+		return
+	}
+	l.note(finding.DuplicateName, at, fmt.Sprintf("a second application %s: the name is taken by %s", name, owner), "the first is waited for")
+}
+
+// addLeftOut adds an Application without a cluster of the estate.
+func (l *loader) addLeftOut(w judge.Wave, g lab.Generated) {
+	g.Cluster, g.Blocks, g.State = l.estate.Hub().Name, true, lab.Absent
+	g.Folder, g.Wave = w.Folder, w.Number
+	l.estate.Applications = append(l.estate.Applications, g)
 }

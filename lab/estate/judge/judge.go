@@ -29,11 +29,14 @@ func (f *Findings) note(code string, p lab.Position, message, cure string) {
 	f.Notes = append(f.Notes, lab.Problem{Code: code, Position: p, Message: message, Cure: cure})
 }
 
-// Facts are what is known of an estate's clusters besides their documents.
+// Facts are what is known of an estate besides its documents.
 type Facts struct {
 	Roles          map[string]bool // clusters with a readable role
 	Reads          map[string]bool // labels that ApplicationSets read
 	NoLoadBalancer bool            // kind's cannot be had
+
+	Missing     map[lab.ChartUse]error // charts of chart repositories that were asked for and are not on this machine
+	Unreachable []lab.ChartUse         // charts that lab cannot have, at the positions of their versions
 }
 
 // Clusters judges an estate's clusters, each against the rest of the estate.
@@ -100,27 +103,25 @@ func (f *Findings) environmentOf(e *lab.Estate, c lab.Cluster) (env lab.Environm
 	if len(names) == 0 {
 		there = "write one to environments/NAME/environment.yaml"
 	}
-	at := c.Position("spec.environment")
-	switch {
-	case c.Environment == "" && c.Role == lab.RoleSpoke:
-		if _, written := c.Positions["spec.environment"]; written {
-			return lab.Environment{}, false // already reported
-		}
-		f.at(finding.UnknownEnvironment, c.Position("spec"), "a spoke without environment", there)
-		return lab.Environment{}, false
+	at, message := c.Position("spec.environment"), "no environment "+c.Environment
+	_, written := c.Positions["spec.environment"]
+	env, known := e.Environment(c.Environment)
+	switch best := strict.Closest(c.Environment, names); {
+	case c.Environment == "" && c.Role != lab.RoleSpoke:
+		return env, true
+	case c.Environment == "" && written:
+		return env, false // already reported
 	case c.Environment == "":
-		return lab.Environment{}, true
+		at, message = c.Position("spec"), "a spoke without environment"
 	case c.Environment == lab.DefaultEnvironment:
-		f.at(finding.UnknownEnvironment, at, "clusters cannot be in environment default, the base of all others", there)
-		return lab.Environment{}, false
+		message = "clusters cannot be in environment default, the base of all others"
+	case known:
+		return env, true
+	case best != "":
+		there = fmt.Sprintf("did you mean %q?", best)
 	}
-	if env, ok = e.Environment(c.Environment); !ok {
-		if best := strict.Closest(c.Environment, names); best != "" {
-			there = fmt.Sprintf("did you mean %q?", best)
-		}
-		f.at(finding.UnknownEnvironment, at, fmt.Sprintf("no environment %s", c.Environment), there)
-	}
-	return env, ok
+	f.at(finding.UnknownEnvironment, at, message, there)
+	return env, false
 }
 
 // addons checks that a cluster's addons exist.
@@ -168,20 +169,14 @@ func addonNames(e *lab.Estate) []string {
 	return names
 }
 
-// Charts are the charts that lab does not have.
-type Charts struct {
-	Unreachable []lab.ChartUse         // at the positions of their versions
-	Missing     map[lab.ChartUse]error // of chart repositories, asked for and not on this machine
-}
-
 // Estate judges an estate with its Applications.
-func Estate(e *lab.Estate, charts Charts) Findings {
+func Estate(e *lab.Estate, known Facts) Findings {
 	var f Findings
 	f.unusedEnvironments(e)
 	f.ports(e)
 	f.servers(e)
 	f.pulls(e)
-	f.charts(charts)
+	f.charts(known)
 	return f
 }
 
@@ -251,12 +246,12 @@ func (f *Findings) pulls(e *lab.Estate) {
 }
 
 // charts reports charts that no repository has, and notes those that are not on this machine.
-func (f *Findings) charts(of Charts) {
-	for _, c := range of.Unreachable {
+func (f *Findings) charts(known Facts) {
+	for _, c := range known.Unreachable {
 		f.at(finding.NotHere, c.At, fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version), "lab bundle ls")
 	}
 	var missing Findings
-	for c, err := range of.Missing {
+	for c, err := range known.Missing {
 		missing.note(finding.NotHere, c.At, ChartTitle(c)+" is not on this machine: "+err.Error(), "")
 	}
 	slices.SortFunc(missing.Notes, func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })

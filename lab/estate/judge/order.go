@@ -65,10 +65,7 @@ func SameOrder(order fluxset.Order, waves []Wave) Findings {
 		}
 	}
 	for _, addon := range slices.Sorted(maps.Keys(of)) {
-		with := len(order[addon]) > 0
-		for _, needs := range order {
-			with = with || slices.ContainsFunc(needs, func(n fluxset.Need) bool { return n.Addon == addon })
-		}
+		with := len(order[addon]) > 0 || slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(order))...), func(n fluxset.Need) bool { return n.Addon == addon })
 		for _, w := range of[addon] {
 			if !with && w.Flux != "" && w.Number != 0 {
 				f.note(finding.OrderDiffers, w.At, fmt.Sprintf("addon %s is in sync wave %d of Argo CD, but Flux starts it immediately", addon, w.Number), "declare its dependencies in "+w.Flux+": spec.dependsOn of a HelmRelease")
