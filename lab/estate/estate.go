@@ -93,7 +93,7 @@ func inspect(fsys fs.FS, dir, name string, options []Option) (*loader, error) {
 		l.selected()
 	}
 	l.facts.Reads = l.readLabels()
-	l.problems = append(l.problems, judge.Clusters(l.estate, l.facts)...)
+	l.add(judge.Clusters(l.estate, l.facts))
 	l.order()
 	if l.isFlux() {
 		l.fluxExpand()
@@ -365,5 +365,5 @@ func (l *loader) values(file string) {
 			l.problems = append(l.problems, lab.Problem{Code: finding.InvalidValues, Position: strict.Position(file, doc), Message: "values are a mapping, not " + strict.KindOf(doc)})
 		}
 	}
-	l.estate.Notes = append(l.estate.Notes, judge.Values(l.estate, m[1], file)...)
+	l.add(judge.Values(l.estate, m[1], file))
 }

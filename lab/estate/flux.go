@@ -1,8 +1,6 @@
 package estate
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -15,6 +13,7 @@ import (
 	"homelab/lab/argo"
 	"homelab/lab/bridge"
 	"homelab/lab/estate/document"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
@@ -340,44 +339,25 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 		g.Namespace = r.TargetNamespace
 		mounted, _ := l.mounted.File(r.At.File)
 		g.Mounted = g.Mounted || mounted != nil
+		known := judge.Release{Release: r, Foreign: mounted != nil || !l.isOwn(r.At.File), NoSource: r.URL == "" && r.Source != ownCharts}
 		switch {
-		case r.Suspended:
-			g.Held = g.Held || g.LeftOut == ""
-			g.LeftOut = cmp.Or(g.LeftOut, "release "+r.Name+" is suspended: spec.suspend")
-		case r.Source == ownCharts && r.URL == "":
+		case r.Suspended || known.NoSource:
+		case r.URL == "":
 			at := r.At
 			if version, pinned := addon.Version(c.Environment); version == r.Version {
 				at = pinned
 			}
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, At: at})
-			l.chart(&g, w, x, app, r)
-		case r.URL == "" && (mounted != nil || !l.isOwn(r.At.File)):
-			g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source))
-		case r.URL == "":
-			l.addProblem(lab.Problem{Code: finding.SourceMissing, Position: r.At, Message: fmt.Sprintf("HelmRelease %s: chart source %s does not exist", r.Name, r.Source), Cure: "add it to the release's folder, or use lab's HelmRepository charts in " + flux.Namespace})
-		case r.Folder != "":
-			fsys, dir, err := w.Repository(r.URL, r.Revision)
-			var absent *fluxset.Absent
-			switch {
-			case errors.As(err, &absent) && absent.Why != "" && mounted != nil:
-				g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: %s: %v", r.Name, r.Source, err))
-			case err != nil:
-				g.Others = appendNew(g.Others, r.URL)
-			default:
-				if _, err := fs.Stat(fsys, r.Folder); err == nil {
-					l.chart(&g, w, x, app, r)
-					break
-				}
-				if mounted != nil || !l.isOwn(r.At.File) { // not ours to fix
-					g.LeftOut = cmp.Or(g.LeftOut, fmt.Sprintf("HelmRelease %s: no chart folder %s in %s", r.Name, r.Folder, cmp.Or(dir, "the estate")))
-					break
-				}
-				l.addProblem(lab.Problem{Code: finding.PathMissing, Position: r.At, Message: fmt.Sprintf("no folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))})
-			}
-		default:
+			l.chart(&g, &known, w, x, app)
+		case r.Folder == "":
 			g.Charts = append(g.Charts, lab.ChartUse{Name: r.Chart, Version: r.Version, Repository: r.URL, At: r.At})
 			g.Others = appendNew(g.Others, r.URL)
-			l.chart(&g, w, x, app, r)
+			l.chart(&g, &known, w, x, app)
+		default:
+			l.chart(&g, &known, w, x, app)
+		}
+		for _, p := range known.Judge(&g).Problems {
+			l.addProblem(p)
 		}
 	}
 	l.wantFlux(&g, w, app)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate/document"
+	"homelab/lab/estate/judge"
 	"homelab/lab/finding"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
@@ -20,21 +22,33 @@ import (
 )
 
 // chart records what a release needs: images, dependencies that are not vendored, and what its objects lack. What is not on this machine is unknown.
-func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, app fluxset.Application, r fluxset.Release) {
-	m, budget := l.release(w, app, r), l.chartBudget
+func (l *loader) chart(g *lab.Generated, known *judge.Release, w fluxset.World, x fluxset.Expansion, app fluxset.Application) {
+	r, budget := known.Release, l.chartBudget
 	if r.Folder != "" {
-		fsys, _, err := w.Repository(r.URL, r.Revision)
-		if err != nil || r.Artifact {
-			return // left out for that, or not here as it is
+		fsys, dir, err := w.Repository(r.URL, r.Revision)
+		absent := new(fluxset.Absent)
+		mounted, _ := l.mounted.File(r.At.File)
+		switch {
+		case errors.As(err, &absent) && absent.Why != "" && mounted != nil:
+			known.Unusable = r.Source + ": " + err.Error()
+			return
+		case err != nil:
+			g.Others = appendNew(g.Others, r.URL)
+			return
 		}
-		if info, err := fs.Stat(fsys, r.Folder); err != nil || !info.IsDir() {
-			return // an archive
+		switch info, err := fs.Stat(fsys, r.Folder); {
+		case err != nil:
+			known.NoFolder = fmt.Sprintf("folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))
+			return
+		case r.Artifact || !info.IsDir():
+			return // not here as it is, or an archive
 		}
 		for _, url := range render.Dependencies(fsys, r.Folder) {
 			g.Others = appendNew(g.Others, url)
 		}
 		budget = w.Budget
 	}
+	m := l.release(w, app, r)
 	if l.component == nil || m.err != nil {
 		return
 	}
@@ -42,14 +56,13 @@ func (l *loader) chart(g *lab.Generated, w fluxset.World, x fluxset.Expansion, a
 	if render.Exceeds(err) {
 		l.exceeded(render.Source{Application: r.Name, Source: appset.Source{Path: r.Folder, Chart: r.Chart}, Budget: budget}, r.At, err)
 	}
-	if known := new(render.Error); !slices.ContainsFunc(fluxset.OfCluster, func(word string) bool { return fluxset.Mentions(m.FS, m.Path, word) }) {
-		if errors.As(err, &known) && known.Remote == "" {
-			g.LeftOut = cmp.Or(g.LeftOut, "HelmRelease "+r.Name+": its chart cannot be rendered: "+known.Message)
+	if failed := new(render.Error); !slices.ContainsFunc(fluxset.OfCluster, func(word string) bool { return fluxset.Mentions(m.FS, m.Path, word) }) {
+		if known.Objects = objects; errors.As(err, &failed) && failed.Remote == "" {
+			known.Unusable = "its chart cannot be rendered: " + failed.Message
 		}
-		g.LeftOut = cmp.Or(g.LeftOut, r.Refused(objects))
 	}
 	if !r.Tested {
-		objects = slices.DeleteFunc(objects, func(o render.Document) bool { return !needs.Applied(o) })
+		objects = slices.DeleteFunc(slices.Clone(objects), func(o render.Document) bool { return !needs.Applied(o) })
 	}
 	l.runningImages(g, objects)
 	c, _ := l.estate.Cluster(g.Cluster)

@@ -25,10 +25,8 @@ func (l *loader) project(t tree, file string, doc *yaml.Node) {
 
 // isMissing reports whether a project certainly does not exist.
 func (l *loader) isMissing(project string) bool {
-	return !l.unsure && project != "" && !l.has(project)
+	return !l.unsure && project != "" && !l.projects[project].Known
 }
-
-func (l *loader) has(project string) bool { return l.projects[project].Known }
 
 // Reach describes what the root of an estate leads to.
 type Reach struct {
@@ -43,7 +41,7 @@ func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string
 	l.manifest()
 	missing, unread := map[string]bool{}, map[string]bool{}
 	want := func(project string) {
-		if (l.isMissing(project) || slices.Contains(defined, project) && !l.has(project)) && !strings.Contains(project, "{{") {
+		if (l.isMissing(project) || slices.Contains(defined, project) && !l.projects[project].Known) && !strings.Contains(project, "{{") {
 			missing[project] = true
 		}
 	}

@@ -135,7 +135,7 @@ func (l *loader) selected() {
 func (l *loader) expand() {
 	actual, all := l.world(), World(l.estate, l.withAllAddons())
 	unsure := l.unsure // final, but application sets it again while sets are expanded
-	actual.Project = func(name string) bool { return unsure || name == "" || l.has(name) }
+	actual.Project = func(name string) bool { return unsure || name == "" || l.projects[name].Known }
 	l.rootProjects()
 	owners := map[string]string{} // application -> file
 	for _, root := range l.rootApplications() {

@@ -12,6 +12,8 @@ import (
 	"homelab/lab/appset"
 	"homelab/lab/argo"
 	"homelab/lab/estate/project"
+	"homelab/lab/finding"
+	"homelab/lab/flux"
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
@@ -129,7 +131,16 @@ func (a Application) source(e *lab.Estate, g *lab.Generated, s Source, checked b
 // objects leaves out an Application with objects that its project does not permit, in which case Argo CD applies none, or that are rejected.
 func (a Application) objects(e *lab.Estate, g *lab.Generated, objects []render.Document, checked bool) {
 	for _, o := range objects {
-		if why := a.unpermitted(e, g.Cluster, o); why != "" {
+		why := a.Project.RefusesObject(e, a.Template, g.Cluster, o)
+		namespaced, _ := render.Namespaced(o)
+		switch lacks := (namespaced || appset.OfArgoCD(o.Node)) && strict.Text(o.Node, "metadata", "namespace") == ""; {
+		case why != "" || !lacks:
+		case a.Spec.Destination.Namespace == "":
+			why = strict.Title(o.Node) + " has no namespace, and neither has its destination"
+		case a.noNamespace() != "":
+			why = strict.Title(o.Node) + " is in that of its destination: " + a.noNamespace()
+		}
+		if why != "" {
 			needs.Unsynced(g, why)
 			g.Blocks = g.Blocks || checked
 			return
@@ -158,20 +169,6 @@ func (a Application) objects(e *lab.Estate, g *lab.Generated, objects []render.D
 			g.LeftOut, g.State = strict.Title(o.Node)+" has the unknown field "+field+", which is dropped: never in sync", lab.Drifts
 		}
 	}
-}
-
-// unpermitted returns why an object cannot be on a cluster, or "".
-func (a Application) unpermitted(e *lab.Estate, cluster string, o render.Document) string {
-	why := a.Project.RefusesObject(e, a.Template, cluster, o)
-	namespaced, _ := render.Namespaced(o)
-	switch lacks := (namespaced || appset.OfArgoCD(o.Node)) && strict.Text(o.Node, "metadata", "namespace") == ""; {
-	case why != "" || !lacks:
-	case a.Spec.Destination.Namespace == "":
-		why = strict.Title(o.Node) + " has no namespace, and neither has its destination"
-	case a.noNamespace() != "":
-		why = strict.Title(o.Node) + " is in that of its destination: " + a.noNamespace()
-	}
-	return why
 }
 
 // noNamespace returns why there can be no namespace of an Application's destination, or "". Objects that name their own, or need none, are applied nevertheless.
@@ -205,15 +202,41 @@ func notRolled(strategy *yaml.Node, labels map[string]string) string {
 // inStep reports whether a step selects labels. Its operators are In and NotIn.
 func inStep(step *yaml.Node, labels map[string]string) bool {
 	all := strict.Get(step, "matchExpressions")
-	if all == nil {
-		return false
+	return all != nil && !slices.ContainsFunc(all.Content, func(e *yaml.Node) bool {
+		in := slices.ContainsFunc(strict.List(e, "values"), func(n *yaml.Node) bool { return n.Value == labels[strict.Text(e, "key")] })
+		return in != (strict.Text(e, "operator") == "In")
+	})
+}
+
+// Release is what is known of a HelmRelease of Flux.
+type Release struct {
+	fluxset.Release
+	Foreign  bool              // not the estate's own
+	NoSource bool              // nothing has the source of its chart
+	NoFolder string            // of its chart in its source, or empty
+	Unusable string            // why its chart cannot be read or rendered, or empty
+	Objects  []render.Document // of its chart, unless they depend on the cluster
+}
+
+// Judge sets why lab does not wait for the Kustomization of the release, if so, and returns what is wrong with one of the estate's own.
+func (r Release) Judge(g *lab.Generated) (f Findings) {
+	why, of := "", "HelmRelease "+r.Name+": "
+	switch noSource := of + "chart source " + r.Source + " does not exist"; {
+	case r.Suspended:
+		why, g.Held = "release "+r.Name+" is suspended: spec.suspend", g.Held || g.LeftOut == ""
+	case r.NoSource && r.Foreign:
+		why = noSource
+	case r.NoSource:
+		f.at(finding.SourceMissing, r.At, noSource, "add it to the release's folder, or use lab's HelmRepository charts in "+flux.Namespace)
+	case r.NoFolder != "" && r.Foreign: // not ours to fix
+		why = of + "no chart " + r.NoFolder
+	case r.NoFolder != "":
+		f.at(finding.PathMissing, r.At, "no "+r.NoFolder, "")
+	case r.Unusable != "":
+		why = of + r.Unusable
+	default:
+		why = r.Refused(r.Objects)
 	}
-	for _, e := range all.Content {
-		values := strict.Get(e, "values")
-		in := values != nil && slices.ContainsFunc(values.Content, func(n *yaml.Node) bool { return n.Value == labels[strict.Text(e, "key")] })
-		if in != (strict.Text(e, "operator") == "In") {
-			return false
-		}
-	}
-	return true
+	g.LeftOut = cmp.Or(g.LeftOut, why)
+	return f
 }

@@ -40,8 +40,7 @@ type Facts struct {
 }
 
 // Clusters judges an estate's clusters, each against the rest of the estate.
-func Clusters(e *lab.Estate, known Facts) lab.Problems {
-	var f Findings
+func Clusters(e *lab.Estate, known Facts) (f Findings) {
 	f.hub(e, known.Roles)
 	for _, c := range e.Clusters {
 		f.nodeNames(e, c, known.NoLoadBalancer)
@@ -52,21 +51,16 @@ func Clusters(e *lab.Estate, known Facts) lab.Problems {
 			f.Problems = append(f.Problems, bridge.Check(e.Name, env, def, c, bridge.InputsOf(e))...)
 		}
 	}
-	return f.Problems
+	return f
 }
 
 // hub checks that there is exactly one hub, as far as roles are readable.
 func (f *Findings) hub(e *lab.Estate, readable map[string]bool) {
-	var hubs []lab.Cluster
-	unread := false
-	for _, c := range e.Clusters {
-		if unread = unread || !readable[c.Name]; c.Role != lab.RoleHub {
-			continue
-		}
-		if hubs = append(hubs, c); len(hubs) > 1 {
-			f.at(finding.HubCount, c.Position("spec.role"), fmt.Sprintf("a second hub: clusters/%s is one already", hubs[0].Name), "make this a spoke")
-		}
+	hubs := slices.DeleteFunc(slices.Clone(e.Clusters), func(c lab.Cluster) bool { return c.Role != lab.RoleHub })
+	for _, c := range hubs[min(1, len(hubs)):] {
+		f.at(finding.HubCount, c.Position("spec.role"), fmt.Sprintf("a second hub: clusters/%s is one already", hubs[0].Name), "make this a spoke")
 	}
+	unread := slices.ContainsFunc(e.Clusters, func(c lab.Cluster) bool { return !readable[c.Name] })
 	if len(hubs) == 0 && !unread && len(e.Clusters) > 0 {
 		f.at(finding.HubCount, e.Clusters[0].Position("spec.role"), "no hub: the engine runs nowhere", "set role: hub on one cluster")
 	}
@@ -149,13 +143,12 @@ func IsAddon(e *lab.Estate, name string, reads map[string]bool) bool {
 }
 
 // Values notes a file of values for an addon whose name seems misspelt: the engine ignores it.
-func Values(e *lab.Estate, addon, file string) lab.Problems {
-	var f Findings
+func Values(e *lab.Estate, addon, file string) (f Findings) {
 	names := addonNames(e)
 	if best := strict.Closest(addon, names); best != "" && best != addon && !slices.Contains(names, addon) {
 		f.note(finding.UnknownAddon, lab.Position{File: file}, fmt.Sprintf("values for unknown addon %s", addon), fmt.Sprintf("did you mean %q?", best))
 	}
-	return f.Notes
+	return f
 }
 
 func addonNames(e *lab.Estate) []string {
@@ -170,8 +163,7 @@ func addonNames(e *lab.Estate) []string {
 }
 
 // Estate judges an estate with its Applications.
-func Estate(e *lab.Estate, known Facts) Findings {
-	var f Findings
+func Estate(e *lab.Estate, known Facts) (f Findings) {
 	f.unusedEnvironments(e)
 	f.ports(e)
 	f.servers(e)
@@ -250,13 +242,12 @@ func (f *Findings) charts(known Facts) {
 	for _, c := range known.Unreachable {
 		f.at(finding.NotHere, c.At, fmt.Sprintf("chart %s %s is in no repository that lab can reach", c.Name, c.Version), "lab bundle ls")
 	}
-	var missing Findings
+	first := len(f.Notes)
 	for c, err := range known.Missing {
-		missing.note(finding.NotHere, c.At, ChartTitle(c)+" is not on this machine: "+err.Error(), "")
+		f.note(finding.NotHere, c.At, ChartTitle(c)+" is not on this machine: "+err.Error(), "")
 	}
-	slices.SortFunc(missing.Notes, func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })
-	missing.Notes.Sort()
-	f.Notes = append(f.Notes, missing.Notes...)
+	slices.SortFunc(f.Notes[first:], func(a, b lab.Problem) int { return cmp.Compare(a.Message, b.Message) })
+	f.Notes[first:].Sort()
 }
 
 // ChartTitle names a chart.

@@ -23,8 +23,7 @@ type Wave struct {
 }
 
 // Dependencies reports clusters that have an addon but not its dependencies.
-func Dependencies(e *lab.Estate, order fluxset.Order) lab.Problems {
-	var f Findings
+func Dependencies(e *lab.Estate, order fluxset.Order) (f Findings) {
 	for _, c := range e.Clusters {
 		for _, addon := range slices.Sorted(maps.Keys(c.Addons)) {
 			for _, n := range order[addon] {
@@ -35,12 +34,11 @@ func Dependencies(e *lab.Estate, order fluxset.Order) lab.Problems {
 			}
 		}
 	}
-	return f.Problems
+	return f
 }
 
 // SameOrder reports addons that wait for another in Flux but not in Argo CD. The reverse is fine: waves are coarse.
-func SameOrder(order fluxset.Order, waves []Wave) Findings {
-	var f Findings
+func SameOrder(order fluxset.Order, waves []Wave) (f Findings) {
 	of := map[string][]Wave{}
 	for _, w := range waves {
 		of[w.Addon] = append(of[w.Addon], w)
