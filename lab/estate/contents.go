@@ -1,7 +1,6 @@
 package estate
 
 import (
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -9,7 +8,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
-	"homelab/lab/finding"
+	"homelab/lab/estate/judge"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -36,27 +35,14 @@ func (l *loader) hold(t tree, doc *yaml.Node) {
 	l.held[t.folder()] = of
 }
 
-// unsyncedRoots leaves out what the root cannot lead to: Argo CD syncs no object of a folder with a kind that the hub does not serve.
+// unsyncedRoots leaves out what the root cannot lead to.
 func (l *loader) unsyncedRoots() {
+	var roots []judge.Root
 	for _, t := range l.roots {
 		of := l.held[t.folder()]
-		i := slices.IndexFunc(of.foreign, func(kind string) bool { return !slices.Contains(of.defined, kind) })
-		if i < 0 || l.estate.Hub().Provider != lab.ProviderKind {
-			continue
-		}
-		why := "nothing defines " + of.foreign[i] + " on " + l.estate.Hub().Name
-		l.note(finding.Unsyncable, lab.Position{File: lab.RootFile, Line: 1}, within(t.repo, t.dir)+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
-		for i := range l.estate.Applications {
-			const why = "below the root, which cannot be synced"
-			switch g := &l.estate.Applications[i]; {
-			case g.Folder != t.key():
-			case t.repo == nil && !t.chart:
-				g.Doubt = why
-			default:
-				needs.Unsynced(g, why)
-			}
-		}
+		roots = append(roots, judge.Root{Folder: t.key(), Name: within(t.repo, t.dir), Own: t.repo == nil && !t.chart, Foreign: of.foreign, Defined: of.defined})
 	}
+	l.add(judge.Roots(l.estate, roots))
 }
 
 // leads reports whether an Application contains only Argo CD objects.

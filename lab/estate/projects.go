@@ -71,13 +71,10 @@ func Reached(fsys fs.FS, name string, mounted []lab.Repository, defined []string
 
 // unwatched reports and notes an object in a namespace that the engine does not watch.
 func (l *loader) unwatched(t tree, file string, doc *yaml.Node) bool {
-	kind, at := strict.Text(doc, "kind"), strict.Get(doc, "metadata", "namespace")
+	kind, at := strict.Text(doc, "kind"), cmp.Or(strict.Get(doc, "metadata", "namespace"), doc)
 	ns := cmp.Or(strict.Text(doc, "metadata", "namespace"), t.namespace)
 	if !appset.OfArgoCD(doc) || ns == "" || ns == NamespaceOf(l.estate) {
 		return false
-	}
-	if at == nil {
-		at = doc
 	}
 	if l.first(file, doc) {
 		l.note(finding.UnwatchedNamespace, strict.Position(file, at), fmt.Sprintf("%s %s is in namespace %s, but the engine only watches %s", kind, strict.Text(doc, "metadata", "name"), ns, NamespaceOf(l.estate)),

@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
@@ -59,10 +60,7 @@ func (l *loader) containsEngine(app *appset.Template, from render.Source) bool {
 	}
 	objects, _ := l.objects(from, lab.Position{}) // what cannot be rendered is judged as its Application's
 	return slices.ContainsFunc(objects, func(o render.Document) bool {
-		namespace := strict.Text(o.Node, "metadata", "namespace")
-		if namespace == "" {
-			namespace = app.Spec.Destination.Namespace
-		}
+		namespace := cmp.Or(strict.Text(o.Node, "metadata", "namespace"), app.Spec.Destination.Namespace)
 		return namespace == NamespaceOf(l.estate) && slices.Contains(argo.Installation(), strict.Text(o.Node, "kind")+"/"+strict.Text(o.Node, "metadata", "name"))
 	})
 }

@@ -285,8 +285,7 @@ func (l *loader) begin(g *lab.Generated, app *appset.Template, above string, w j
 	return judge.Application{Template: app, Minor: MinorOf(l.estate), Above: above, Replaces: replaces, Project: l.projects[project.Of(app)], Rendered: l.component != nil}
 }
 
-// addSource adds what an Application needs of a source, and returns what is known of it, and the repository if it is one of the lab's. at returns the position of a field of
-// the source.
+// addSource adds what an Application needs of a source, and returns what is known of it, and its repository if mounted. at returns the position of a field of the source.
 func (l *loader) addSource(g *lab.Generated, app *appset.Template, source appset.Source, at func(path ...string) lab.Position) (judge.Source, *lab.Repository) {
 	charts := l.inputs().ChartRepoURL
 	if source.Chart != "" {

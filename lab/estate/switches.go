@@ -65,10 +65,8 @@ func (l *loader) addonOf(file string, doc *yaml.Node, s *appset.Set) *lab.Addon 
 			name = strings.ReplaceAll(key, "_", "-")
 		}
 	}
-	for i := range l.estate.Addons {
-		if l.estate.Addons[i].Name == name {
-			return &l.estate.Addons[i]
-		}
+	if i := slices.IndexFunc(l.estate.Addons, func(a lab.Addon) bool { return a.Name == name }); i >= 0 {
+		return &l.estate.Addons[i]
 	}
 	l.estate.Addons = append(l.estate.Addons, lab.Addon{Name: name, Versions: map[string]string{}, Positions: map[string]lab.Position{}})
 	return &l.estate.Addons[len(l.estate.Addons)-1]

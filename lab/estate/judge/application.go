@@ -121,10 +121,8 @@ func (a Application) source(e *lab.Estate, g *lab.Generated, s Source, checked b
 		g.Blocks = true
 	}
 	a.objects(e, g, s.Objects, checked)
-	for _, why := range []string{s.Unread, s.NoFolder} {
-		if why != "" {
-			needs.Unsynced(g, why)
-		}
+	if why := cmp.Or(s.Unread, s.NoFolder); why != "" {
+		needs.Unsynced(g, why)
 	}
 }
 
@@ -238,5 +236,35 @@ func (r Release) Judge(g *lab.Generated) (f Findings) {
 		why = r.Refused(r.Objects)
 	}
 	g.LeftOut = cmp.Or(g.LeftOut, why)
+	return f
+}
+
+// Root is a folder or a chart that the root syncs to the hub.
+type Root struct {
+	Folder, Name     string   // as of lab.Generated, and for users
+	Own              bool     // in the estate
+	Foreign, Defined []string // as needs.Kinds
+}
+
+// Roots leaves out what the root cannot lead to: Argo CD syncs no object of a folder with a kind that the hub does not serve.
+func Roots(e *lab.Estate, roots []Root) (f Findings) {
+	for _, r := range roots {
+		i := slices.IndexFunc(r.Foreign, func(kind string) bool { return !slices.Contains(r.Defined, kind) })
+		if i < 0 || e.Hub().Provider != lab.ProviderKind {
+			continue
+		}
+		why := "nothing defines " + r.Foreign[i] + " on " + e.Hub().Name
+		f.note(finding.Unsyncable, lab.Position{File: lab.RootFile, Line: 1}, r.Name+" cannot be synced: "+why, "exclude it: spec.source.kustomize.patches or spec.source.directory.exclude")
+		for i := range e.Applications {
+			const why = "below the root, which cannot be synced"
+			switch g := &e.Applications[i]; {
+			case g.Folder != r.Folder:
+			case r.Own:
+				g.Doubt = why
+			default:
+				needs.Unsynced(g, why)
+			}
+		}
+	}
 	return f
 }
