@@ -112,7 +112,11 @@ func HostOf(address string) (string, error) {
 		return "", errors.New("lab does not provide the engine with SSH keys")
 	case !found:
 		host, _, found := strings.Cut(address, "/")
-		if !found || !strings.ContainsAny(host, ".:") && host != "localhost" || host == "docker.io" || host == "index.docker.io" {
+		named := host
+		if !found { // an image of Docker Hub, or a registry alone
+			named, _, _ = strings.Cut(host, ":")
+		}
+		if !strings.ContainsAny(named, ".:") && named != "localhost" || host == "docker.io" || host == "index.docker.io" {
 			host = dockerHub
 		}
 		return "https://" + host, nil

@@ -58,6 +58,8 @@ func TestHostOf(t *testing.T) {
 		"ghcr.io/org/chart":                 "https://ghcr.io",
 		"registry.example.com:5000/x":       "https://registry.example.com:5000",
 		"localhost/x":                       "https://localhost",
+		"registry.example.com":              "https://registry.example.com",
+		"registry.example.com:5000":         "https://registry.example.com:5000",
 		"busybox":                           "https://registry-1.docker.io",
 		"busybox:1.36":                      "https://registry-1.docker.io",
 		"nginx:1.27@sha256:0a399e":          "https://registry-1.docker.io",
