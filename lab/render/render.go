@@ -136,7 +136,7 @@ func Render(s Source) ([]Document, error) {
 	}
 	var docs []Document
 	var err error
-	switch t := TypeOf(s.FS, s.Source); t {
+	switch TypeOf(s.FS, s.Source) {
 	case Plain:
 		docs, err = s.directory()
 	case Helm:
@@ -144,7 +144,7 @@ func Render(s Source) ([]Document, error) {
 	case Kustomize:
 		docs, err = s.kustomize()
 	default:
-		err = failed(dir, errors.New("is not rendered: "+strings.ToLower(string(t))))
+		err = ruled(finding.UnknownOutput, lab.Position{File: dir}, "is rendered by a plugin, which lab does not run", "")
 	}
 	docs, invalid := listed(docs)
 	return docs, cmp.Or(err, invalid)
@@ -251,8 +251,8 @@ func documents(file, text string, lines []int) ([]Document, error) {
 		return nil, failed(file, over("more than %d documents in one file", maxDocuments))
 	}
 	for _, chunk := range chunks {
-		if strings.HasPrefix(chunk, "---#") { // a comment, also for Helm and Argo CD
-			chunk = strings.TrimPrefix(chunk, "---")
+		if rest, separated := strings.CutPrefix(chunk, "---"); separated && rest != "" && !strings.ContainsRune("\r\n", rune(rest[0])) {
+			chunk = rest // a comment, or what Helm separates in spite of a template that trims the end of the line
 		}
 		nodes, problems := strict.Parse(file, []byte(chunk))
 		if len(nodes) == 0 && len(problems) > 0 {
