@@ -255,6 +255,31 @@ func TestRefsOfBranches(t *testing.T) {
 	}
 }
 
+// Index returns nothing for a missing key, which a default or a condition handles.
+func TestSilentRefs(t *testing.T) {
+	for template, want := range map[string]bool{
+		`{{ index .metadata.labels "a" }}`:                                         true,
+		`{{ index .metadata.labels "a" | upper }}`:                                 true,
+		`{{ index .metadata.labels "a" | default "x" }}`:                           false,
+		`{{ or (index .metadata.labels "a") "x" }}`:                                false,
+		`{{ if index .metadata.labels "a" }}{{ end }}`:                             false,
+		`{{ if .b }}{{ index .metadata.labels "a" }}{{ end }}`:                     false,
+		`{{ get .metadata.labels "a" }}{{ index .metadata.labels "a" }}`:           true,
+		`{{ index .metadata.labels "a" }}{{ .metadata.labels.a }}`:                 false,
+		`{{ if eq (index .metadata.labels "a") "x" }}{{ else }}y{{ end }}{{ .c }}`: false,
+	} {
+		strict := goSet("  generators: [{list: {elements: []}}]\n  template: {metadata: {name: x}, spec: {project: default, destination: {}, info: [{name: x, value: '" + template + "'}]}}\n")
+		for _, text := range []string{strict, strings.ReplaceAll(strict, "missingkey=error", "missingkey=zero")} {
+			set := parse(t, text)
+			for _, r := range set.Refs() {
+				if r.Path[len(r.Path)-1] == "a" && r.Silent != want {
+					t.Errorf("%s: %+v, want silent %t", text, r, want)
+				}
+			}
+		}
+	}
+}
+
 // Nondeterministic functions are unknown anywhere in a template.
 func TestNondeterministicBranches(t *testing.T) {
 	for _, template := range []string{

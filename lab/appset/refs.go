@@ -17,6 +17,7 @@ type Ref struct {
 	Path    []string // metadata, annotations, addons_repo_url
 	Guarded bool     // the template handles its absence
 	Branch  bool     // guarded only by a condition that requires other parameters
+	Silent  bool     // guarded only by index, which returns nothing for its absence
 	lab.Position
 }
 
@@ -25,6 +26,7 @@ type guard int
 
 const (
 	unguarded guard = iota
+	silent
 	inBranch
 	handled
 )
@@ -73,7 +75,7 @@ func (t *templates) refs(text string) []Ref {
 		if before, ok := guards[key]; ok {
 			g = min(g, before)
 		}
-		guards[key], found[key] = g, Ref{Path: slices.Clone(path), Guarded: g != unguarded, Branch: g == inBranch}
+		guards[key], found[key] = g, Ref{Path: slices.Clone(path), Guarded: g != unguarded, Branch: g == inBranch, Silent: g == silent}
 	}
 	if !t.goTemplate {
 		for _, tag := range tagged.FindAllString(text, -1) {
@@ -118,6 +120,7 @@ type refWalker struct {
 	add    func(path []string, g guard)
 	vars   map[string][]string
 	strict bool // a missing field is an error even where it is handled; only functions that take its name handle that
+	asked  bool // the value is only tested, or has a default
 }
 
 func (w *refWalker) list(l *parse.ListNode, dot []string, g guard) {
@@ -152,6 +155,7 @@ func (w *refWalker) list(l *parse.ListNode, dot []string, g guard) {
 func (w *refWalker) condition(p *parse.PipeNode, dot []string, g guard) (path []string, inside guard) {
 	inside = handled
 	inner := *w
+	inner.asked = true
 	inner.add = func(path []string, g guard) {
 		if g == unguarded {
 			inside = inBranch
@@ -166,14 +170,18 @@ func (w *refWalker) condition(p *parse.PipeNode, dot []string, g guard) (path []
 
 // pipe records the references of a pipeline and returns its path, if it is one.
 func (w *refWalker) pipe(p *parse.PipeNode, dot []string, g guard) []string {
+	inner := *w
 	for _, cmd := range p.Cmds {
-		if isGuard(cmd) && !w.strict {
-			g = handled
+		if isGuard(cmd) {
+			inner.asked = true
+			if !w.strict {
+				g = handled
+			}
 		}
 	}
 	var path []string
 	for _, cmd := range p.Cmds {
-		path = w.command(cmd, dot, g)
+		path = inner.command(cmd, dot, g)
 	}
 	if len(p.Cmds) != 1 {
 		path = nil
@@ -202,7 +210,11 @@ func (w *refWalker) command(cmd *parse.CommandNode, dot []string, g guard) []str
 			path = append(slices.Clone(path), s.Text)
 		}
 		if path != nil {
-			w.add(path, handled) // a missing key is an empty string
+			missing := handled // a missing key is an empty string
+			if id.Ident == "index" && g == unguarded && !w.asked {
+				missing = silent
+			}
+			w.add(path, missing)
 			return path
 		}
 	}

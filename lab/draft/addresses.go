@@ -44,6 +44,9 @@ func (d *drafting) addresses() []lab.Repository {
 		}
 	}
 	for _, o := range others {
+		if !mount.IsAddress(o.url) {
+			continue
+		}
 		for _, r := range d.estate.Repositories {
 			named := path.Base(lab.RepositoryKey(o.url)) == path.Base(lab.RepositoryKey(r.URL))
 			if (named || !used[r.Dir]) && o.in(r.FS) {

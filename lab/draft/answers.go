@@ -48,7 +48,7 @@ func Answered(files fs.FS) (Answers, error) {
 	for _, key := range slices.Sorted(maps.Keys(took)) {
 		value := took[key]
 		switch name, cluster := strings.CutPrefix(key, clusterChoice); {
-		case key == rootChoice:
+		case key == RootChoice:
 			a.wishes.Root = value
 		case key == branchChoice:
 			a.Branch = value
@@ -101,7 +101,7 @@ func wrong(problems lab.Problems) error {
 
 // unfit returns the answers that a draft has no question for.
 func (a Answers) unfit(d *Draft) (problems lab.Problems) {
-	asked := []string{branchChoice, rootChoice}
+	asked := []string{branchChoice, RootChoice}
 	for _, c := range d.Choices {
 		asked = append(asked, c.About)
 	}

@@ -245,6 +245,9 @@ func (d *drafting) done(f fstest.MapFS) *Draft {
 	})
 	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
 	for _, doc := range d.docs {
+		if d.taken[doc] {
+			d.Without = append(d.Without, doc.left...)
+		}
 		if d.own[doc] && d.taken[doc] && doc.app != nil {
 			d.Without = append(d.Without, d.exclusions(doc).left...)
 		}

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -130,7 +133,7 @@ func mentionsApplications(f folder) bool {
 }
 
 // folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces. A chart may
-// need one of its value files for that.
+// need one of its value files for that. Of a kustomization that changes Applications, it deletes the rest.
 func (d *drafting) folderDocument(f folder) *document {
 	app := &appset.Template{Metadata: appset.Metadata{Name: "root"}}
 	app.Spec.Project = "default"
@@ -139,7 +142,7 @@ func (d *drafting) folderDocument(f folder) *document {
 	files := valueFiles(f)
 	for leads := leadsOnly(f, app); !leads; leads = leadsOnly(f, app) {
 		if len(files) == 0 {
-			return nil
+			return d.changed(f, app)
 		}
 		app.Spec.Source.Helm, files = &appset.Helm{ValueFiles: files[:1]}, files[1:]
 	}
@@ -148,21 +151,70 @@ func (d *drafting) folderDocument(f folder) *document {
 
 // leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
 func leadsOnly(f folder, app *appset.Template) bool {
+	leading, others := contents(f, app)
+	return len(leading) > 0 && len(others) == 0
+}
+
+// contents returns the Applications and ApplicationSets of an Application's folder, and what is neither, nor a project or a namespace.
+func contents(f folder, app *appset.Template) (leading, others []render.Document) {
 	objects, err := folderSource{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
 	if err != nil {
-		return false
+		return nil, nil
 	}
-	applications := 0
 	for _, o := range objects {
 		switch kind := strict.Text(o.Node, "kind"); {
 		case kind == "Namespace" || kind == "AppProject":
-		case kind == "Application" || kind == "ApplicationSet":
-			applications++
+		case (kind == "Application" || kind == "ApplicationSet") && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), argo.Group):
+			leading = append(leading, o)
 		default:
-			return false
+			others = append(others, o)
 		}
 	}
-	return applications > 0
+	return leading, others
+}
+
+// changed returns an Application that syncs a kustomization without what is not Argo CD's, or nil if the Applications and ApplicationSets in it are those of its files.
+func (d *drafting) changed(f folder, app *appset.Template) *document {
+	if path.Base(f.file) == "Chart.yaml" {
+		return nil
+	}
+	leading, others := contents(f, app)
+	reached := d.reached(f)
+	asWritten := func(o render.Document) bool {
+		return slices.ContainsFunc(d.docs, func(doc *document) bool {
+			return doc.from == nil && doc.repo.Name == f.repo.Name && reached[doc.file] && d.same(doc.node, o.Node)
+		})
+	}
+	if !slices.ContainsFunc(leading, func(o render.Document) bool { return !asWritten(o) }) {
+		return nil
+	}
+	doc := &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
+	app.Spec.Source.Kustomize = &appset.Kustomize{}
+	for _, o := range others {
+		doc.left = append(doc.left, Left{At: lab.Position{File: path.Join(f.repo.Dir, o.File), Line: o.Line}, Why: "it is beside Applications that are applied by hand"})
+		patch := without(o.Node, strict.Text(o.Node, "metadata", "name"), "not Argo CD's")
+		var typed appset.KustomizePatch
+		if patch.Decode(&typed) != nil {
+			return nil
+		}
+		doc.patches, app.Spec.Source.Kustomize.Patches = append(doc.patches, patch), append(app.Spec.Source.Kustomize.Patches, typed)
+	}
+	if !leadsOnly(f, app) { // patches come before replacements, which may read what they delete
+		return nil
+	}
+	return doc
+}
+
+// same reports whether a manifest is as written, but for the engine's namespace.
+func (d *drafting) same(written, rendered *yaml.Node) bool {
+	var a, b map[string]any
+	if written.Decode(&a) != nil || rendered.Decode(&b) != nil {
+		return false
+	}
+	if of, is := b["metadata"].(map[string]any); is && of["namespace"] == estate.NamespaceOf(d.estate) && strict.Text(written, "metadata", "namespace") == "" {
+		delete(of, "namespace")
+	}
+	return reflect.DeepEqual(a, b)
 }
 
 // valueFiles returns the value files beside a chart's own, in the order of promotion of the environments in their names.

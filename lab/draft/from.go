@@ -103,7 +103,7 @@ func (o Options) draft(mounted []lab.Repository) (*Draft, error) {
 		if err != nil || o.Ask == nil {
 			return d, err
 		}
-		i := slices.IndexFunc(d.Choices, func(c Choice) bool { _, asked := wishes.Took[c.About]; return !asked && c.About != rootChoice })
+		i := slices.IndexFunc(d.Choices, func(c Choice) bool { _, asked := wishes.Took[c.About]; return !asked && c.About != RootChoice })
 		if i < 0 {
 			return d, nil
 		}

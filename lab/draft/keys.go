@@ -216,6 +216,11 @@ func (d *drafting) labelSelected(u use) {
 
 // repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.
 func (d *drafting) repositoryBeside(u use) *lab.Repository {
+	for key, lost := range d.answer.lost {
+		if lost && reference(key).MatchString(u.address) {
+			return nil
+		}
+	}
 	r := d.repositoryAt(u.address)
 	if stem, is := strings.CutSuffix(u.key, "revision"); r == nil && is && !d.answer.lost[stem+"url"] {
 		r, _ = d.inputs().Mounted(d.answer.values[stem+"url"])

@@ -17,6 +17,7 @@ type reader struct {
 	address, text string
 	must          bool // nothing works without it
 	generated     bool // by a generator, which makes of it what there is
+	chart         bool // the path is that of a chart
 	doc           *document
 
 	segs []segment // of text
@@ -57,6 +58,9 @@ func (doc *document) readersAt(n *yaml.Node, address string, refs map[string]str
 	dir := strict.Text(n, "path")
 	if strict.Get(n, "chart") == nil {
 		add(address, dir, true, false)
+		if strict.Get(n, "helm") != nil && len(list) > 0 {
+			list[0].chart = true
+		}
 	}
 	for _, p := range slices.Concat(strict.List(n, "directories"), strict.List(n, "files")) {
 		if strict.Text(p, "exclude") != "true" {

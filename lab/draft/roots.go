@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/estate"
@@ -22,10 +24,10 @@ type graph struct {
 }
 
 // roots finds the documents that lead to others, and those that none leads to. If none leads anywhere, all are roots. Of several that create the same, as there is one
-// for each Argo CD, only the first is.
+// for each Argo CD, only the first of which it is known what it deploys is.
 func (d *drafting) roots() {
 	d.graph, d.Roots, d.Beside = graph{taken: map[*document]bool{}, own: map[*document]bool{}}, nil, nil
-	d.Choices = slices.DeleteFunc(d.Choices, func(c Choice) bool { return c.About == rootChoice })
+	d.Choices = slices.DeleteFunc(d.Choices, func(c Choice) bool { return c.About == RootChoice })
 	leads := map[*document][]*document{}
 	below := map[*document]bool{}
 	for _, doc := range d.docs {
@@ -78,6 +80,14 @@ func (d *drafting) roots() {
 			return -min(slices.IndexFunc(like.Roots, func(at lab.Position) bool { return at.File == doc.at.File }), 0)
 		}
 		slices.SortStableFunc(docs, func(a, b *document) int { return cmp.Compare(other(a), other(b)) })
+	} else {
+		idle := func(doc *document) int {
+			if d.known(doc, leads, map[*document]bool{}) {
+				return 0
+			}
+			return 1
+		}
+		slices.SortStableFunc(docs, func(a, b *document) int { return cmp.Compare(idle(a), idle(b)) })
 	}
 	for _, doc := range docs {
 		if wanted := d.wishes.Root != "" && doc.from == nil && d.wishes.isRoot(doc.repo, doc.file); below[doc] && !wanted {
@@ -111,19 +121,32 @@ func (d *drafting) roots() {
 		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && d.syncable(doc) != doc.node {
 			d.own[doc] = true
 		}
-		d.Roots = append(d.Roots, doc.at)
+	}
+	order := positions(d.docs)
+	slices.SortStableFunc(d.Beside, func(a, b lab.Position) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	for _, doc := range d.docs {
+		if d.taken[doc] {
+			d.Roots = append(d.Roots, doc.at)
+		}
 	}
 }
 
-// rootChoice is what a choice among roots is about.
-const rootChoice = "root"
+// known reports whether a document leads to an Application that does not only lead on.
+func (d *drafting) known(doc *document, leads map[*document][]*document, seen map[*document]bool) bool {
+	seen[doc] = true
+	return slices.ContainsFunc(d.applications(doc), func(app *appset.Template) bool { return !d.leadsOn(app) }) ||
+		slices.ContainsFunc(leads[doc], func(to *document) bool { return !seen[to] && d.known(to, leads, seen) })
+}
+
+// RootChoice is what a choice among roots is about.
+const RootChoice = "root"
 
 // another leaves a root out that is an alternative to the one that was taken.
 func (d *drafting) another(took lab.Position, left Left) {
 	d.doubled = append(d.doubled, left)
-	i := slices.IndexFunc(d.Choices, func(c Choice) bool { return c.About == rootChoice && c.At == took })
+	i := slices.IndexFunc(d.Choices, func(c Choice) bool { return c.About == RootChoice && c.At == took })
 	if i < 0 {
-		i, d.Choices = len(d.Choices), append(d.Choices, Choice{About: rootChoice, Took: took.String(), Of: []string{took.String()}, At: took})
+		i, d.Choices = len(d.Choices), append(d.Choices, Choice{About: RootChoice, Took: took.String(), Of: []string{took.String()}, At: took})
 	}
 	d.Choices[i].Of = append(d.Choices[i].Of, left.At.String())
 }
@@ -250,6 +273,8 @@ type source struct {
 	dir   string
 	files []string
 	helm  *appset.Helm
+
+	patches []*yaml.Node
 }
 
 func (d *drafting) sources() []source {
@@ -260,7 +285,7 @@ func (d *drafting) sources() []source {
 		}
 		dir := path.Dir(doc.file)
 		if doc.folder {
-			list = append(list, source{repo: doc.repo, dir: dir, helm: doc.app.Spec.Source.Helm})
+			list = append(list, source{repo: doc.repo, dir: dir, helm: doc.app.Spec.Source.Helm, patches: doc.patches})
 			continue
 		}
 		i := slices.IndexFunc(list, func(s source) bool { return s.repo == doc.repo && s.dir == dir })

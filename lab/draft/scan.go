@@ -34,7 +34,9 @@ type document struct {
 	uses []use
 	from *document // whose chart or kustomization generated it, or nil
 
-	folder bool // an Application of lab's for a folder that no other syncs; file is its Chart.yaml or kustomization
+	folder  bool         // an Application of lab's for a folder that no other syncs; file is its Chart.yaml or kustomization
+	patches []*yaml.Node // of a folder: they delete what is not Argo CD's
+	left    []Left       // that
 }
 
 // template returns the Application, or that of a set.
@@ -55,6 +57,7 @@ type use struct {
 	key     string
 	label   bool
 	guarded bool
+	decides bool   // what is generated, or from which folder
 	field   string // of the text: repoURL, path, valueFiles
 	text    string
 	address string   // repoURL of the source or generator that it is in
@@ -79,7 +82,7 @@ var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules
 type scan struct {
 	repositories           []lab.Repository
 	docs                   []*document
-	unnamed                []Left               // documents whose name is invalid, such as a placeholder
+	unnamed                []Left               // documents whose name or namespace is invalid, such as a placeholder
 	secrets                []target             // registered clusters
 	projects               []string             // names
 	permitted              []appset.Destination // by these
@@ -125,8 +128,10 @@ func (s *scan) walk(r *lab.Repository) error {
 				return fs.SkipDir
 			}
 			return nil
-		case e.Type().IsRegular() && e.Name() == "Chart.yaml" && path.Base(path.Dir(path.Dir(file))) != "charts":
-			s.charts = append(s.charts, folder{r, path.Dir(file), file})
+		case e.Type().IsRegular() && e.Name() == "Chart.yaml":
+			if dir := path.Dir(file); path.Base(path.Dir(dir)) != "charts" || !isChart(r, path.Dir(path.Dir(dir))) { // no subchart
+				s.charts = append(s.charts, folder{r, dir, file})
+			}
 			return nil
 		case e.Type().IsRegular() && slices.Contains(render.Kustomizations, e.Name()):
 			k := folder{r, path.Dir(file), file}
@@ -160,6 +165,12 @@ func (s *scan) walk(r *lab.Repository) error {
 		}
 	}
 	return err
+}
+
+// isChart reports whether a folder is a chart.
+func isChart(r *lab.Repository, dir string) bool {
+	_, err := fs.Stat(r.FS, path.Join(dir, "Chart.yaml"))
+	return err == nil
 }
 
 func (s *scan) documents(r *lab.Repository, file string, data []byte) {
@@ -220,6 +231,10 @@ func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *docu
 			s.unnamed = append(s.unnamed, Left{At: doc.at, Why: fmt.Sprintf("its name is %q", name)})
 			continue
 		}
+		if ns := strict.Text(n, "metadata", "namespace"); from == nil && ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
+			s.unnamed = append(s.unnamed, Left{At: doc.at, Why: fmt.Sprintf("its namespace is %q", ns)})
+			continue
+		}
 		s.docs = append(s.docs, doc)
 	}
 }
@@ -261,6 +276,7 @@ func usesOf(doc *document) []use {
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				inner := of
 				inner.field = n.Content[i].Value
+				inner.decides = of.decides || inner.field == "generators" || inner.field == "path" || inner.field == "repoURL"
 				switch {
 				case of.value != nil:
 					inner.value = append(slices.Clone(of.value), inner.field)
@@ -287,7 +303,7 @@ func usesOf(doc *document) []use {
 			continue
 		}
 		u := fields[ref.Position]
-		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded && !ref.Branch, doc, ref.Position
+		u.key, u.label, u.guarded, u.doc, u.at = ref.Path[2], ref.Path[1] == "labels", ref.Guarded && !ref.Branch && !(ref.Silent && u.decides), doc, ref.Position
 		list = append(list, u)
 	}
 	return list

@@ -61,6 +61,7 @@ func (d *drafting) search() {
 	for key := range of.addresses {
 		lost[key] = of.addresses[key] && !d.finds(key, best, list)
 	}
+	d.guesses(best, list, lost)
 	d.answer.values, d.answer.lost = best.values, lost
 	if like := d.wishes.like; like != nil {
 		for _, key := range like.answer.keys {
@@ -86,9 +87,81 @@ func distinct(list []reader, keys []string) []reader {
 			r.segs, r.part = segments(r.text, keys)
 			all = append(all, r)
 		}
-		all[i].n, all[i].must = all[i].n+1, all[i].must || r.must
+		all[i].n, all[i].must, all[i].chart = all[i].n+1, all[i].must || r.must, all[i].chart || r.chart
 	}
 	return all
+}
+
+// guesses makes addresses lost that have a repository only because any would do: all that is read there is one folder, which further keys name, and another address has
+// the same folder with more reason.
+func (d *drafting) guesses(best candidate, list []reader, lost map[string]bool) {
+	type claim struct {
+		folder string
+		reason int
+	}
+	claims := map[string]claim{}
+	at := func(key string) (own []reader) {
+		for _, r := range list {
+			if reference(key).MatchString(r.address) {
+				own = append(own, r)
+			}
+		}
+		return own
+	}
+	for _, key := range d.answer.keys {
+		if !d.answer.addresses[key] || lost[key] {
+			continue
+		}
+		var c claim
+		for _, r := range at(key) {
+			fits, _ := d.finding(r, best)
+			switch dir, free := r.folder(best.values); {
+			case fits == 0:
+			case !free:
+				c.reason += 2
+			case r.must:
+				c.folder = best.values[key] + " " + dir
+				if strings.Contains(dir, stemOf(key)) {
+					c.reason++
+				}
+			}
+		}
+		claims[key] = c
+	}
+	for i, key := range d.answer.keys {
+		own, known := claims[key]
+		if !known || own.folder == "" || own.reason > 1 || slices.Contains(d.terraform[key], best.values[key]) {
+			continue
+		}
+		for j, other := range d.answer.keys {
+			o, known := claims[other]
+			if !known || i == j || o.folder != own.folder || o.reason < own.reason || o.reason == own.reason && i < j {
+				continue
+			}
+			lost[key] = true
+			for _, r := range at(key) {
+				for _, s := range r.segs {
+					if !slices.ContainsFunc(list, func(r reader) bool {
+						return !reference(key).MatchString(r.address) && slices.ContainsFunc(r.segs, func(o segment) bool { return o.key == s.key })
+					}) {
+						delete(best.values, s.key)
+					}
+				}
+			}
+		}
+	}
+}
+
+// folder returns the folder that is read, and whether nothing but keys name it.
+func (r reader) folder(values map[string]string) (dir string, free bool) {
+	var text strings.Builder
+	for _, s := range r.segs {
+		if s.key == "" {
+			return "", false
+		}
+		text.WriteString(values[s.key])
+	}
+	return path.Clean(text.String()), len(r.segs) > 0 && !r.part
 }
 
 // solve sets the annotations with addresses and folders. What is not found is open.
@@ -280,6 +353,9 @@ func (d *drafting) finding(r reader, a candidate) (fits, weight int) {
 	if _, exists := t.folders[name]; !exists {
 		return 0, 0
 	}
+	if r.chart && !isChart(repo, name) {
+		return 0, 0
+	}
 	fits = 1
 	if r.must {
 		fits = 2
@@ -313,11 +389,15 @@ func (d *drafting) finds(key string, a candidate, list []reader) bool {
 // firstWord matches the first word of a key such as addons_repo_url, addons-repo-url and addonsRepoURL.
 var firstWord = regexp.MustCompile(`^[A-Z]?[a-z0-9]*`)
 
+func stemOf(key string) string {
+	return strings.TrimSuffix(strings.ToLower(firstWord.FindString(path.Base(key))), "s")
+}
+
 // namesake counts the keys that are named like the repository that they have, "addons_repo_url".
 func (d *drafting) namesake(values map[string]string) int {
 	n := 0
 	for key, value := range values {
-		stem := strings.TrimSuffix(strings.ToLower(firstWord.FindString(path.Base(key))), "s")
+		stem := stemOf(key)
 		if r, mounted := d.inputs().Mounted(value); mounted && stem != "" && strings.Contains(r.Name, stem) {
 			n++
 		}

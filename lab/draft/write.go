@@ -119,6 +119,9 @@ func (d *drafting) root(missing []string) string {
 		if s.helm != nil {
 			m.Add("helm", manifest.Of("valueFiles", s.helm.ValueFiles))
 		}
+		if len(s.patches) > 0 {
+			m.Add("kustomize", manifest.Of("patches", &yaml.Node{Kind: yaml.SequenceNode, Content: s.patches}))
+		}
 		switch len(s.files) {
 		case 0:
 		case 1:
