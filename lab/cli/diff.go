@@ -15,6 +15,7 @@ import (
 	"homelab/lab/desired"
 	"homelab/lab/diff"
 	"homelab/lab/dryrun"
+	"homelab/lab/finding"
 	"homelab/lab/ui"
 	"homelab/lab/workspace"
 )
@@ -195,8 +196,8 @@ func (p *program) between(ctx context.Context, before, after *workspace.Workspac
 		}
 	}
 	for _, set := range was.UnknownSets {
-		if !slices.Contains(est.UnknownSets, set) {
-			res.Problems = append(res.Problems, unknownSet(set)...)
+		if !slices.ContainsFunc(est.UnknownSets, func(o lab.UnknownSet) bool { return o.Name == set.Name }) {
+			res.Problems = append(res.Problems, ui.RenderProblems(lab.Problems{unknownSet(set)})...)
 		}
 	}
 	return res, nil
@@ -299,15 +300,17 @@ func (o diffOptions) choose(apps []desired.App, estates ...*lab.Estate) ([]desir
 	return chosen, nil
 }
 
-func unknownSet(set string) ui.List[ui.RenderProblem] {
-	return ui.RenderProblems(lab.Problems{{Message: "ApplicationSet " + set + ": only the running engine knows what it generates"}})
+func unknownSet(set lab.UnknownSet) lab.Problem {
+	p := set.Problem()
+	p.Code = finding.UnknownOutput
+	return p
 }
 
 // compared converts a comparison.
 func compared(ws *workspace.Workspace, est *lab.Estate, found diff.Result) ui.DiffResult {
 	res := ui.DiffResult{Lab: ws.Name, Engine: string(est.Hub().Engine.Type), Applications: found.Apps, Differ: found.Differ}
 	for _, set := range est.UnknownSets {
-		res.Problems = append(res.Problems, unknownSet(set)...)
+		res.Problems = append(res.Problems, ui.RenderProblems(lab.Problems{unknownSet(set)})...)
 	}
 	for _, m := range found.Unknown {
 		reason := func(problem lab.Problem) string {

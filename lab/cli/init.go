@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -91,10 +92,12 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 		for _, a := range est.Applications {
 			res.Draft.Applications = append(res.Draft.Applications, ui.PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 		}
-		if len(est.Applications)+len(d.Addons) == 0 && !d.Objects {
+		for _, s := range est.UnknownSets {
+			res.Draft.Unknown = append(res.Draft.Unknown, ui.PlanApplication{Name: lab.SetName(s.Name), LeftOut: s.Why})
+		}
+		if len(est.Applications)+len(est.UnknownSets)+len(d.Addons) == 0 && !d.Objects {
 			invalid = &lab.Error{
-				Exit: lab.ExitInvalid, Code: "no_applications", Message: "the estate deploys nothing: no Application is in what its roots lead to",
-				Cure: "name the repository that contains them, too: lab init --from DIR --from DIR NEW",
+				Exit: lab.ExitInvalid, Code: "no_applications", Message: "the estate deploys nothing: no Application is in what its roots lead to", Cure: cureOfNothing(d),
 			}
 		}
 		for _, note := range est.Notes {
@@ -113,6 +116,19 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 		next = ""
 	}
 	return errors.Join(p.ui.Initialized(res, next), invalid)
+}
+
+// cureOfNothing returns what may make a draft deploy something.
+func cureOfNothing(d *draft.Draft) string {
+	switch {
+	case slices.ContainsFunc(d.Choices, func(c draft.Choice) bool { return c.About == draft.RootChoice }):
+		return "take another root: lab init --root FILE; init.md lists them"
+	case slices.ContainsFunc(d.Keys, func(k draft.Key) bool { return k.How == draft.Open }):
+		return "set what is open: lab fill"
+	case len(d.Choices) > 0:
+		return "choose otherwise in its files: init.md lists the choices"
+	}
+	return "name the repository that contains them, too: lab init --from DIR --from DIR NEW"
 }
 
 // checked loads a new estate as lab up does.

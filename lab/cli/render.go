@@ -98,6 +98,9 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 		if o.kind == kindManifests {
 			objects, missing = app.Objects()
 		}
+		if app.Manifest == nil && len(app.Parts) == 0 && app.LeftOut != "" { // a set that generates nothing, or what Argo CD refuses
+			missing = append(missing, lab.Problem{Code: finding.LeftOut, Position: app.At, Message: app.Name + ": " + app.LeftOut})
+		}
 		problems = append(problems, missing...)
 		own(ws, &app.At)
 		for i := range objects {
@@ -124,7 +127,7 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 		res.Applications = append(res.Applications, of)
 	}
 	for _, set := range est.UnknownSets {
-		problems = append(problems, lab.Problem{Code: finding.UnknownOutput, Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
+		problems = append(problems, unknownSet(set))
 	}
 	own(ws, &problems)
 	if o.strict && len(problems) > 0 {

@@ -14,7 +14,6 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
-	"homelab/lab/finding"
 	"homelab/lab/gitfiles"
 	"homelab/lab/lint"
 	"homelab/lab/render"
@@ -220,7 +219,7 @@ func (p *program) checkRender(ctx context.Context, ws *workspace.Workspace, from
 		problems = append(problems, missing...)
 	}
 	for _, set := range est.UnknownSets {
-		problems = append(problems, lab.Problem{Code: finding.UnknownOutput, Message: "ApplicationSet " + set + ": only the running engine knows what it generates"})
+		problems = append(problems, unknownSet(set))
 	}
 	if len(problems) > 0 {
 		return &lab.Error{Exit: lab.ExitFailed, Code: "not_rendered", Message: "not everything can be rendered", Problems: problems}

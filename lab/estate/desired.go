@@ -168,7 +168,7 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		s.KubeVersion, s.Budget = kubeVersion, nil // it may be one of thousands
 		if open := s.Charts; open != nil {
 			s.Charts = func(use lab.ChartUse) (lab.ChartFiles, error) {
-				if use.At.File = within(r, use.At.File); source.Chart != "" {
+				if source.Chart != "" {
 					use.At = at
 				}
 				files, err := open(use)

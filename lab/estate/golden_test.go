@@ -51,7 +51,10 @@ func outline(t *testing.T, files fstest.MapFS, unavailable map[string]error, opt
 			repositories = append(repositories, strings.Join([]string{r.Name, r.URL, r.Dir, r.Branch}, " "))
 		}
 		before := slices.Clone(e.Applications)
-		var selected, kinds []string
+		var selected, kinds, unknown []string
+		for _, s := range e.UnknownSets {
+			unknown = append(unknown, s.Name)
+		}
 		clusters := slices.Clone(e.Clusters)
 		for i, c := range e.Clusters {
 			kinds, clusters[i].Kind, clusters[i].Positions = append(kinds, c.Name+"\n"+string(c.Kind)), nil, nil
@@ -60,7 +63,7 @@ func outline(t *testing.T, files fstest.MapFS, unavailable map[string]error, opt
 			}
 		}
 		all = map[string]any{
-			"addons": e.Addons, "applications": before, "possible": e.Possible, "unknown": e.UnknownSets, "waves": e.Waves, "repositories": repositories, "selected": selected,
+			"addons": e.Addons, "applications": before, "possible": e.Possible, "unknown": unknown, "waves": e.Waves, "repositories": repositories, "selected": selected,
 			"clusters": clusters, "kinds": kinds, "environments": e.Environments, "others": needs.Others(e),
 		}
 		all["unavailable"] = needs.Mark(e, unavailable)

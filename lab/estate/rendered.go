@@ -33,7 +33,11 @@ type rendering struct {
 func (l *loader) sourceOf(fsys fs.FS, app *appset.Template, source appset.Source) render.Source {
 	var charts func(lab.ChartUse) (lab.ChartFiles, error)
 	if l.openChart != nil {
-		charts = l.chartFiles
+		r, _ := l.source(source.RepoURL)
+		charts = func(use lab.ChartUse) (lab.ChartFiles, error) {
+			use.At.File = within(r, use.At.File)
+			return l.chartFiles(use)
+		}
 	}
 	return render.Source{
 		FS: fsys, Charts: charts, Source: source, Budget: l.budget, Templates: &l.templates, Application: app.Metadata.Name, Project: app.Spec.Project, Namespace: app.Spec.Destination.Namespace,

@@ -217,7 +217,7 @@ func (l *loader) expandFailed(s set, err error) {
 			message = "unknown output of a " + unknown.What + ": " + unknown.Reason
 		}
 		l.note(finding.UnknownOutput, unknown.Position, message, "lab does not wait for it")
-		l.estate.UnknownSets = append(l.estate.UnknownSets, s.Name)
+		l.estate.UnknownSets = append(l.estate.UnknownSets, lab.UnknownSet{Name: s.Name, At: unknown.Position, Why: message})
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
 			if !l.isOwn(p.File) {

@@ -105,6 +105,9 @@ func TestUnknownSets(t *testing.T) {
 	if len(e.Notes) != 1 || e.Notes[0].String() != "addons/x/applicationset.yaml:5:29: only the running engine knows what a pullRequest generator generates: lab does not wait for it" {
 		t.Errorf("%v", e.Notes)
 	}
+	if len(e.UnknownSets) != 1 || e.UnknownSets[0].Problem().String() != "addons/x/applicationset.yaml:5:29: ApplicationSet x: only the running engine knows what a pullRequest generator generates" {
+		t.Errorf("%v", e.UnknownSets)
+	}
 	if slices.ContainsFunc(e.Applications, func(g lab.Generated) bool { return g.Addon == "x" }) {
 		t.Errorf("guessed: %+v", e.Applications)
 	}

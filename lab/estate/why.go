@@ -100,7 +100,7 @@ func (w *whys) sets() {
 		if s.addon != w.name && s.Name != w.name && !makes && !slices.ContainsFunc(w.elsewhere, func(g lab.Generated) bool { return w.madeBy(g, s) }) {
 			continue
 		}
-		if slices.Contains(w.l.estate.UnknownSets, s.Name) {
+		if slices.ContainsFunc(w.l.estate.UnknownSets, func(u lab.UnknownSet) bool { return u.Name == s.Name }) {
 			w.add(lab.Position{File: s.File}, "only the running engine knows what ApplicationSet %s generates", s.Name)
 			continue
 		}

@@ -22,6 +22,7 @@ type DraftInfo struct {
 	Open         List[OpenValue]       `json:"open"`
 	Applications List[PlanApplication] `json:"applications"` // that the estate generates; empty if it is invalid
 	Notes        List[string]          `json:"notes"`        // of the check
+	Unknown      List[PlanApplication] `json:"-"`            // ApplicationSets whose output only the running engine knows, which are in the notes
 }
 
 // DraftChoice is one of several that fit.
@@ -116,6 +117,11 @@ func (d DraftInfo) rows() [][]string {
 		rows = append(rows, []string{"applications", "0", "none"})
 	}
 	rows = append(rows, apart.rows("not waited for")...)
+	unknown := grouped{}
+	for _, s := range d.Unknown {
+		unknown.add(s.LeftOut, s.Name)
+	}
+	rows = append(rows, unknown.rows("unknown")...)
 	for _, k := range d.Keys {
 		if k.How == "found" {
 			found = append(found, strings.TrimSpace(k.Kind+" "+k.Key))

@@ -9,7 +9,7 @@ import (
 // The health of left-out ApplicationSets belongs to no application.
 func TestWithoutLeftOut(t *testing.T) {
 	l := &Lab{Estate: &lab.Estate{
-		UnknownSets:  []string{"decided"},
+		UnknownSets:  []lab.UnknownSet{{Name: "decided"}},
 		Applications: []lab.Generated{{Application: lab.Application{Name: "web", LeftOut: "invalid"}, Set: "webs"}},
 	}}
 	for _, c := range []struct {

@@ -40,8 +40,8 @@ func (l *Lab) withoutLeftOut(apps []lab.Application) []lab.Application {
 // leftOut returns, by name, why applications are left out of this lab.
 func (l *Lab) leftOut() map[string]string {
 	list := map[string]string{}
-	for _, name := range l.Estate.UnknownSets {
-		list[lab.SetName(name)] = "unknown"
+	for _, s := range l.Estate.UnknownSets {
+		list[lab.SetName(s.Name)] = "unknown"
 	}
 	for _, a := range l.Estate.Applications {
 		if a.LeftOut != "" {
