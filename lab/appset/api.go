@@ -114,13 +114,17 @@ type newField struct {
 	node  *yaml.Node
 }
 
-// Ignored returns notes about the fields of an Application, ApplicationSet or AppProject that Argo CD knows since a later minor: its API server drops them.
+// Ignored returns notes about the fields of an Application, ApplicationSet or AppProject that have no effect: its API server drops those that it knows since a later
+// minor, or does not know at all.
 func (a API) Ignored(file string, doc *yaml.Node) lab.Problems {
 	var ps lab.Problems
 	for _, f := range a.newer(doc) {
 		ps = append(ps, lab.Problem{
 			Code: finding.InvalidApplication, Position: strict.Position(file, f.node), Message: fmt.Sprintf("Argo CD %s ignores %s", a.Minor, f.path), Cure: fmt.Sprintf("it came with %s", f.since),
 		})
+	}
+	if strict.Text(doc, "kind") == "ApplicationSet" {
+		ps = append(ps, unused(file, doc)...)
 	}
 	return ps
 }

@@ -106,6 +106,37 @@ spec:
 	}
 }
 
+func TestUnused(t *testing.T) {
+	docs, _ := strict.Parse("x.yaml", []byte(`kind: ApplicationSet
+spec:
+  goTemplates: true
+  generators:
+  - matrix:
+      generators:
+      - clusters: {label: {a: b}}
+      - git: {repoURL: u, revision: r, directories: [{path: a}], files: [{path: b}]}
+  - list: {elements: [{any: thing}], elementYaml: "[]"}
+  template:
+    metadata: {name: x, annotations: {a: b}}
+    spec: {}
+    templatePatch: "{}"
+`))
+	var got []string
+	for _, p := range (appset.API{}).Ignored("x.yaml", docs[0]) {
+		got = append(got, p.String())
+	}
+	want := []string{
+		"x.yaml:3:3: Argo CD has no spec.goTemplates, and drops it: did you mean goTemplate?",
+		"x.yaml:13:5: Argo CD has no spec.template.templatePatch, and drops it: did you mean spec.templatePatch?",
+		"x.yaml:7:20: Argo CD has no spec.generators[0].matrix.generators[0].clusters.label, and drops it: correct it, or remove it",
+		"x.yaml:8:73: Argo CD ignores spec.generators[0].matrix.generators[1].git.files, as there are directories: use two git generators",
+		"x.yaml:9:38: Argo CD has no spec.generators[1].list.elementYaml, and drops it: did you mean elementsYaml?",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestDroppedByMinor(t *testing.T) {
 	docs, _ := strict.Parse("x.yaml", []byte("kind: Application\nspec: {destination: {}, project: p, source: {repoURL: u, tagPrefix: a/, unknown: x}}\n"))
 	for m, want := range map[argo.Minor]string{6: "spec.source.unknown", 5: "spec.source.unknown", 4: "spec.source.tagPrefix"} {
