@@ -65,13 +65,20 @@ func (d *drafting) roots() {
 		}
 	}
 	folders := map[string]bool{} // of those that lead to others
+	led := false                 // beyond kustomizations
 	for _, doc := range d.docs {
+		led = led || len(leads[doc]) > 0 && !doc.kustomized()
 		if !below[doc] && len(leads[doc]) > 0 {
 			d.leading = true
 			if !doc.folder {
 				folders[doc.repo.Dir+"/"+path.Dir(doc.file)] = true
 			}
 		}
+	}
+	idle := func(doc *document) bool { // nothing leads to it, although something might
+		return led || slices.ContainsFunc(d.docs, func(k *document) bool {
+			return k.kustomized() && k != doc && k.repo.Dir == doc.repo.Dir && strings.HasPrefix(doc.file, path.Dir(k.file)+"/")
+		})
 	}
 	created, deployed := map[string]lab.Position{}, map[string]lab.Position{}
 	docs := slices.Clone(d.docs)
@@ -81,13 +88,13 @@ func (d *drafting) roots() {
 		}
 		slices.SortStableFunc(docs, func(a, b *document) int { return cmp.Compare(other(a), other(b)) })
 	} else {
-		idle := func(doc *document) int {
+		vague := func(doc *document) int {
 			if d.known(doc, leads, map[*document]bool{}) {
 				return 0
 			}
 			return 1
 		}
-		slices.SortStableFunc(docs, func(a, b *document) int { return cmp.Compare(idle(a), idle(b)) })
+		slices.SortStableFunc(docs, func(a, b *document) int { return cmp.Compare(vague(a), vague(b)) })
 	}
 	for _, doc := range docs {
 		if wanted := d.wishes.Root != "" && doc.from == nil && d.wishes.isRoot(doc.repo, doc.file); below[doc] && !wanted {
@@ -101,7 +108,7 @@ func (d *drafting) roots() {
 			d.another(created[creates[i]], Left{At: doc.at, Why: "another root creates the same: --root FILE takes this one"})
 			continue
 		}
-		if d.wishes.Root == "" && d.leading && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
+		if d.wishes.Root == "" && d.leading && idle(doc) && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
 			d.Beside = append(d.Beside, doc.at)
 			continue
 		}
@@ -130,6 +137,9 @@ func (d *drafting) roots() {
 		}
 	}
 }
+
+// kustomized reports whether a document is a kustomization that lab syncs.
+func (doc *document) kustomized() bool { return doc.folder && path.Base(doc.file) != "Chart.yaml" }
 
 // known reports whether a document leads to an Application that does not only lead on.
 func (d *drafting) known(doc *document, leads map[*document][]*document, seen map[*document]bool) bool {
