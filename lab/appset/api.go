@@ -68,7 +68,7 @@ func (a API) Rejected(file string, doc *yaml.Node) lab.Problems {
 	return ps
 }
 
-// Dropped returns the first field of an Application, or of a set's template, that the API server drops as it does not know it, or "".
+// Dropped returns the first field of an Application or an ApplicationSet that the API server drops as it does not know it, or "".
 func (a API) Dropped(doc *yaml.Node) string {
 	text, err := strict.JSON(doc)
 	if err != nil {
@@ -104,6 +104,13 @@ func (a API) Dropped(doc *yaml.Node) string {
 			return field
 		}
 	}
+	if strict.Text(doc, "kind") == "ApplicationSet" {
+		for _, f := range unused(doc) {
+			if f.ignored == "" {
+				return f.path
+			}
+		}
+	}
 	return ""
 }
 
@@ -120,11 +127,13 @@ func (a API) Ignored(file string, doc *yaml.Node) lab.Problems {
 	var ps lab.Problems
 	for _, f := range a.newer(doc) {
 		ps = append(ps, lab.Problem{
-			Code: finding.InvalidApplication, Position: strict.Position(file, f.node), Message: fmt.Sprintf("Argo CD %s ignores %s", a.Minor, f.path), Cure: fmt.Sprintf("it came with %s", f.since),
+			Code: finding.FieldIgnored, Position: strict.Position(file, f.node), Message: fmt.Sprintf("Argo CD %s ignores %s", a.Minor, f.path), Cure: fmt.Sprintf("it came with %s", f.since),
 		})
 	}
 	if strict.Text(doc, "kind") == "ApplicationSet" {
-		ps = append(ps, unused(file, doc)...)
+		for _, f := range unused(doc) {
+			ps = append(ps, f.note(file))
+		}
 	}
 	return ps
 }

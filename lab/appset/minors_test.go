@@ -135,6 +135,9 @@ spec:
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	if got := (appset.API{}).Dropped(docs[0]); got != "spec.goTemplates" {
+		t.Errorf("dropped %q", got)
+	}
 }
 
 func TestDroppedByMinor(t *testing.T) {

@@ -27,11 +27,25 @@ var fieldsOf = map[string][]string{
 	"merge":      {"generators", "mergeKeys", "template"},
 }
 
-// unused returns notes about the fields of an ApplicationSet that have no effect: those that the API server drops, and the files of a Git generator with directories.
-func unused(file string, doc *yaml.Node) (ps lab.Problems) {
-	say := func(at *yaml.Node, cure, format string, args ...any) {
-		ps = append(ps, lab.Problem{Code: finding.InvalidApplication, Position: strict.Position(file, at), Message: fmt.Sprintf(format, args...), Cure: cure})
+// unusedField is a field of an ApplicationSet that has no effect.
+type unusedField struct {
+	path    string
+	node    *yaml.Node
+	ignored string // as Argo CD knows it, but not together with these; empty for what its API server drops
+	cure    string
+}
+
+// note returns what is said of the field.
+func (f unusedField) note(file string) lab.Problem {
+	message := "Argo CD has no " + f.path + ", and drops it"
+	if f.ignored != "" {
+		message = fmt.Sprintf("Argo CD ignores %s, as there are %s", f.path, f.ignored)
 	}
+	return lab.Problem{Code: finding.FieldIgnored, Position: strict.Position(file, f.node), Message: message, Cure: f.cure}
+}
+
+// unused returns the fields of an ApplicationSet that have no effect: those that the API server drops, and the files of a Git generator with directories.
+func unused(doc *yaml.Node) (list []unusedField) {
 	check := func(n *yaml.Node, path, part string) {
 		for key := range strict.Pairs(n) {
 			name := key.Value
@@ -44,7 +58,7 @@ func unused(file string, doc *yaml.Node) (ps lab.Problems) {
 			} else if slices.Contains(fieldsOf["spec"], name) {
 				cure = "did you mean spec." + name + "?"
 			}
-			say(key, cure, "Argo CD has no %s.%s, and drops it", path, name)
+			list = append(list, unusedField{path: path + "." + name, node: key, cure: cure})
 		}
 	}
 	var generators func(n *yaml.Node, path string)
@@ -56,7 +70,7 @@ func unused(file string, doc *yaml.Node) (ps lab.Problems) {
 				check(strict.Get(g, part), at+"."+part, part)
 			}
 			if files := strict.Get(g, "git", "files"); len(strict.List(g, "git", "files")) > 0 && len(strict.List(g, "git", "directories")) > 0 {
-				say(files, "use two git generators", "Argo CD ignores %s.git.files, as there are directories", at)
+				list = append(list, unusedField{path: at + ".git.files", node: files, ignored: "directories", cure: "use two git generators"})
 			}
 			generators(strict.Get(g, "matrix"), at+".matrix")
 			generators(strict.Get(g, "merge"), at+".merge")
@@ -67,5 +81,5 @@ func unused(file string, doc *yaml.Node) (ps lab.Problems) {
 	check(strict.Get(spec, "template"), "spec.template", "template")
 	check(strict.Get(spec, "template", "metadata"), "spec.template.metadata", "metadata")
 	generators(spec, "spec")
-	return ps
+	return list
 }

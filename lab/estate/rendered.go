@@ -163,9 +163,9 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 	case known != nil && known.Remote != "":
 		cure := "lab does not wait for its Applications"
 		if p.Cure != "" {
-			cure += "; " + p.Cure
+			cure = p.Cure + "; " + cure
 		}
-		l.note(finding.UnknownOutput, p.Position, p.Message+": only the running engine knows what "+x.Application+" contains", cure)
+		l.note(finding.UnknownOutput, p.Position, "only the running engine knows what "+x.Application+" contains: "+p.Message, cure)
 	case x.root != nil || render.Exhausted(err):
 		l.problems = append(l.problems, p)
 	case x.FS != nil: // otherwise noted for the Application

@@ -109,6 +109,12 @@ func ofModel() []Rule {
 			"Remove the finalizer from the template, or `preserveResourcesOnDeletion`.",
 		},
 		{
+			FieldIgnored, Warning, "Argo CD ignores a field of an Application, ApplicationSet or AppProject",
+			"Its API server drops a field that it does not know, as it is misspelt, in the wrong place, or came with a later minor; of a Git generator, `directories` count " +
+				"before `files`.",
+			"Move or correct the field, remove it, or take the minor that has it.",
+		},
+		{
 			DependencyUnmet, Warning, "a dependency of Flux can never be ready",
 			"It is suspended, the object itself, one that only this object creates, or waits for this object in turn; that of a ResourceSet, if nothing " +
 				"creates it, too. A dependency with a `readyExpr` is not judged.",

@@ -74,6 +74,7 @@ const (
 	SharedObject     = "shared-object"
 	ReplicasScaled   = "replicas-scaled"
 	PreserveIgnored  = "preserve-ignored"
+	FieldIgnored     = "field-ignored"
 	DependencyUnmet  = "dependency-unmet"
 	OtherSide        = "other-side"
 	GeneratorOverlap = "generator-overlap"
@@ -274,8 +275,9 @@ func ofFiles() []Rule {
 		},
 		{
 			UnknownOutput, Note, "only the running engine knows what this generates",
-			"Pull request, SCM and plugin generators ask services, as do input providers of ResourceSets. No other rule sees what they generate.",
-			"None needed.",
+			"Pull request, SCM and plugin generators ask services, as do input providers of ResourceSets. No other rule sees what they generate. Nor does lab know what "+
+				"is not on this machine, as a branch that was not fetched.",
+			"None needed, unless the message names one.",
 		},
 		{
 			DependencyMissing, Error, "a cluster has an addon without the addon that it needs",
@@ -335,7 +337,7 @@ func ofFiles() []Rule {
 		{
 			LeftOut, Warning, "lab does not wait for an application, or doubts that it converges",
 			"It cannot work here, or waits for something that nothing in the files provides.",
-			"Provide what the message says.",
+			"Provide what the message says is missing. What cannot work in a lab needs none.",
 		},
 		{
 			PullsItself, Note, "lab cannot load images into a cluster that it did not create",
