@@ -200,7 +200,7 @@ func (d *drafting) follow() {
 			continue
 		}
 		if len(d.Beside) == 0 {
-			d.Beside = beside
+			d.Beside = append(beside, d.unlinked()...)
 			return
 		}
 		beside = append(beside, d.Beside...)

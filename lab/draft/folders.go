@@ -51,6 +51,23 @@ func (d *drafting) folders() bool {
 	return found
 }
 
+// unlinked returns the charts of Applications that nothing leads to, as something else is the root: each might be it.
+func (d *drafting) unlinked() []lab.Position {
+	if d.wishes.Root != "" || !d.leading {
+		return nil
+	}
+	var list []lab.Position
+	for _, c := range d.charts {
+		if d.tried[c] || d.synced(c) || !mentionsApplications(c) {
+			continue
+		}
+		if doc := d.folderDocument(c); doc != nil {
+			list = append(list, doc.at)
+		}
+	}
+	return list
+}
+
 // kustomized returns the kustomizations, not included by others, that contain a root.
 func (d *drafting) kustomized() []folder {
 	below := map[string]bool{}
