@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -234,8 +235,19 @@ func (s *Set) collect(to *Error, err error, node *yaml.Node) (*Error, error) {
 	if f.at != nil {
 		node = f.at
 	}
-	to.Problems = append(to.Problems, lab.Problem{Code: finding.InvalidSet, Position: s.at(node), Message: f.err.Error()})
+	to.Problems = append(to.Problems, lab.Problem{Code: finding.InvalidSet, Position: s.at(node), Message: f.err.Error(), Cure: undotted(f.err.Error())})
 	return to, nil
+}
+
+var noFunction = regexp.MustCompile(`function "(\w+)" not defined$`)
+
+// undotted returns the cure of a Go template that fails as it has a parameter as without goTemplate, such as {{name}}, or "".
+func undotted(message string) string {
+	m := noFunction.FindStringSubmatch(message)
+	if m == nil || !regexp.MustCompile(`\{\{-?\s*`+m[1]+`(\.[\w.-]+)?\s*-?\}\}`).MatchString(message) {
+		return ""
+	}
+	return fmt.Sprintf("with goTemplate, write {{.%s}}", m[1])
 }
 
 type expander struct {

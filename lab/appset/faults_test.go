@@ -292,3 +292,20 @@ func TestNondeterministicBranches(t *testing.T) {
 		}
 	}
 }
+
+// TestUndotted checks the cure of parameters written as without goTemplate.
+func TestUndotted(t *testing.T) {
+	for name, want := range map[string]string{
+		"a-{{name}}": "with goTemplate, write {{.name}}", "{{ metadata.labels.env }}": "with goTemplate, write {{.metadata}}", "{{required .name}}": "", "{{.name}}-{{lower name}}": "",
+	} {
+		_, err := parse(t, `spec:
+  goTemplate: true
+  generators: [{list: {elements: [{name: b}]}}]
+  template: {metadata: {name: '`+name+`'}, spec: {project: default, destination: {name: c000}, source: {repoURL: u}}}
+`).Expand(world(1, nil))
+		var fault *appset.Error
+		if !errors.As(err, &fault) || fault.Problems[0].Cure != want {
+			t.Errorf("%s: %v, want the cure %q", name, err, want)
+		}
+	}
+}

@@ -221,7 +221,11 @@ func (l *loader) expandFailed(s set, err error) {
 	case errors.As(err, &fault):
 		for _, p := range fault.Problems {
 			if !l.isOwn(p.File) {
-				l.addLeftOut(s.wave, lab.Generated{At: p.Position, Application: lab.Application{Name: lab.SetName(s.Name), Addon: s.addon, LeftOut: "the set generates nothing: " + p.Message}})
+				why := "the set generates nothing: " + p.Message
+				if p.Cure != "" {
+					why += ": " + p.Cure
+				}
+				l.addLeftOut(s.wave, lab.Generated{At: p.Position, Application: lab.Application{Name: lab.SetName(s.Name), Addon: s.addon, LeftOut: why}})
 				return
 			}
 			l.addProblem(p)

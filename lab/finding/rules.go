@@ -275,7 +275,7 @@ func ofFiles() []Rule {
 		},
 		{
 			UnknownOutput, Note, "only the running engine knows what this generates",
-			"Pull request, SCM and plugin generators ask services, as do input providers of ResourceSets. No other rule sees what they generate. Nor does lab know what "+
+			"Pull request, SCM and plugin generators ask services, as do input providers of ResourceSets. No other rule sees what they generate. Nor does lab know what " +
 				"is not on this machine, as a branch that was not fetched.",
 			"None needed, unless the message names one.",
 		},
