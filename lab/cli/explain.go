@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/desired"
 	"homelab/lab/estate"
+	"homelab/lab/finding"
 	"homelab/lab/provenance"
 	"homelab/lab/strict"
 	"homelab/lab/ui"
@@ -74,6 +76,10 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 		if len(of.Fields) > 0 {
 			res.Objects = append(res.Objects, of)
 		}
+	}
+	if len(objects) == 0 && len(problems) == 0 {
+		problems = lab.Problems{{Code: finding.LeftOut, Position: app.At, Message: app.Name + ": " + cmp.Or(app.LeftOut, "it has no objects")}}
+		res.Problems = ui.RenderProblems(problems)
 	}
 	own(ws, &res)
 	own(ws, &problems)
