@@ -112,14 +112,8 @@ func manifests(file string, data []byte) ([]Document, error) {
 			docs, err = append(docs, more...), cmp.Or(err, problem)
 		}
 	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		rest, separator := bytes.CutPrefix(text, []byte("---"))
-		if rest = bytes.TrimSpace(rest); separator && len(rest) > 0 && rest[0] != '#' {
-			docs = slices.DeleteFunc(docs, func(d Document) bool { return d.Line >= line })
-			err = cmp.Or(err, invalid(lab.Position{File: file, Line: line}, "text after the separator ---", "begin a new line"))
-		}
+	if line, glued := separated(file, data); glued != nil {
+		docs, err = slices.DeleteFunc(docs, func(d Document) bool { return d.Line >= line }), cmp.Or(err, glued)
 	}
 	if i := slices.IndexFunc(docs, func(d Document) bool { return untyped(d.Node) }); i >= 0 {
 		docs, err = docs[:i], invalid(lab.Position{File: file, Line: docs[i].Line}, "a document without kind", "")
@@ -136,6 +130,18 @@ func manifests(file string, data []byte) ([]Document, error) {
 		}
 	}
 	return docs, err
+}
+
+// separated returns the first line with text after a separator, which Argo CD rejects, and the error.
+func separated(file string, data []byte) (line int, err error) {
+	for text := range bytes.Lines(data) {
+		line++
+		rest, separator := bytes.CutPrefix(text, []byte("---"))
+		if rest = bytes.TrimSpace(rest); separator && len(rest) > 0 && rest[0] != '#' {
+			return line, invalid(lab.Position{File: file, Line: line}, "text after the separator ---", "begin a new line")
+		}
+	}
+	return 0, nil
 }
 
 // jsonValues returns the JSON values of a file that begins with one, each with its offset.

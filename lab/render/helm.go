@@ -63,6 +63,9 @@ func (s Source) template(c *chart.Chart, o appset.Helm, vals map[string]any, b *
 		for _, crd := range c.CRDObjects() {
 			file, lines := s.origin(crd.Filename, nil)
 			more, err := documents(file, string(crd.File.Data), lines)
+			if _, glued := separated(file, crd.File.Data); glued != nil {
+				err = glued
+			}
 			if err != nil {
 				return nil, err
 			}
