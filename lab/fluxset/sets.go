@@ -77,8 +77,9 @@ func withoutDeletion(patches any) (kept []any, deletes bool) {
 	for _, p := range all {
 		patch, _ := p.(map[string]any)
 		target, _ := patch["target"].(map[string]any)
+		text, _ := patch["patch"].(string)
 		of := target["group"] == resourceset.Group || target["kind"] == resourceset.Kind || target["kind"] == resourceset.Provider
-		if of && patch["patch"] == Deleted {
+		if of && strings.TrimSpace(text) == strings.TrimSpace(Deleted) { // kustomize trims that of a nested one
 			deletes = true
 			continue
 		}
