@@ -2,6 +2,8 @@ package estate
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -142,10 +144,22 @@ func (l *loader) chartOf(r fluxset.Release) lab.ChartUse {
 	return use
 }
 
+// unavailable is the error for a chart in Git that Flux, or only lab, does not have.
+func unavailable(r fluxset.Release, err error) error {
+	what := strings.TrimSuffix(r.Folder+" of "+r.URL, " of ")
+	if known := new(fluxset.Absent); !errors.As(err, &known) || known.Why != "" {
+		return &render.Error{Problem: lab.Problem{Code: finding.CannotRender, Position: r.At, Message: fmt.Sprintf("%s: %v", r.Source, err)}, Remote: what}
+	}
+	return absent(r.At, what, "")
+}
+
 // release returns how a HelmRelease is rendered.
 func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Release) made {
 	if r.Values == nil {
 		return made{err: absent(r.At, "an object with values of "+r.Name, "only the cluster has it")}
+	}
+	if r.URL == "" && r.Source != ownCharts {
+		return made{err: &render.Error{Problem: lab.Problem{Code: finding.CannotRender, Position: r.At, Message: "chart source " + r.Source + " does not exist"}, Remote: r.Source}}
 	}
 	m, use := made{}, lab.ChartUse{}
 	if r.Folder == "" {
@@ -153,15 +167,15 @@ func (l *loader) release(w fluxset.World, app fluxset.Application, r fluxset.Rel
 		r.Folder = "."
 		m = l.chartSource(use, func(files fs.FS) render.Source { return render.Source{FS: files} })
 	} else {
-		files, dir, err := w.Repository(r.URL, r.Revision)
-		if err != nil || r.Artifact {
-			return made{err: absent(r.At, strings.TrimSuffix(r.Folder+" of "+r.URL, " of "), "")}
+		files, place, err := r.Files()
+		if err != nil {
+			return made{err: unavailable(r, err)}
 		}
-		m = made{Source: render.Source{FS: files}, name: func(_, file string) string { return path.Join(dir, file) }}
+		m = made{Source: render.Source{FS: files}, name: func(_, file string) string { return place(file) }}
 	}
 	m.Path, m.as = r.Folder, &r
 	m.digest = l.digests(func(string) string {
-		return strings.Join([]string{use.Repository, use.Name, use.Version, r.URL, r.Revision}, " ")
+		return strings.Join([]string{use.Repository, use.Name, use.Version, r.Source, r.URL, r.Revision}, " ")
 	}, func(string) fs.FS {
 		if use.Name != "" {
 			return nil

@@ -2,7 +2,6 @@ package estate
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ import (
 func (l *loader) chart(g *lab.Generated, known *judge.Release, w fluxset.World, x fluxset.Expansion, app fluxset.Application) {
 	r, budget := known.Release, l.chartBudget
 	if r.Folder != "" {
-		fsys, dir, err := w.Repository(r.URL, r.Revision)
+		fsys, place, err := r.Files()
 		absent := new(fluxset.Absent)
 		mounted, _ := l.mounted.File(r.At.File)
 		switch {
@@ -38,10 +37,10 @@ func (l *loader) chart(g *lab.Generated, known *judge.Release, w fluxset.World, 
 		}
 		switch info, err := fs.Stat(fsys, r.Folder); {
 		case err != nil:
-			known.NoFolder = fmt.Sprintf("folder %s in %s", r.Folder, cmp.Or(dir, "the estate"))
+			known.NoFolder = fmt.Sprintf("folder %s in %s", r.Folder, placed(place(".")))
 			return
-		case r.Artifact || !info.IsDir():
-			return // not here as it is, or an archive
+		case !info.IsDir():
+			return // an archive
 		}
 		for _, url := range render.Dependencies(fsys, r.Folder) {
 			g.Others = appendNew(g.Others, url)
@@ -78,7 +77,7 @@ func (l *loader) chart(g *lab.Generated, known *judge.Release, w fluxset.World, 
 // contentsOf returns the objects of a release's chart, if it may have some of Flux. Lab's own charts have none. What is not known of one for a namespace of Flux's objects, as what
 // leads to others usually is, is noted.
 func (l *loader) contentsOf(w fluxset.World, r fluxset.Release) []render.Document {
-	if r.Source == ownCharts || r.URL == "" || r.Artifact {
+	if r.Source == ownCharts || r.URL == "" {
 		return nil
 	}
 	m := l.release(w, fluxset.Application{}, r)
@@ -127,4 +126,12 @@ func namesOf(x fluxset.Expansion, keys []string) []string {
 		}
 	}
 	return names
+}
+
+// placed returns the name of a folder of the estate.
+func placed(dir string) string {
+	if dir == "." {
+		return "the estate"
+	}
+	return dir
 }

@@ -204,10 +204,10 @@ func (d supply) requires(key string, of step) bool {
 
 // mentions reports whether a release's chart is elsewhere or mentions a text.
 func (w World) mentions(r Release, text string) bool {
-	if r.Folder == "" || r.Artifact {
+	if r.Folder == "" {
 		return true
 	}
-	fsys, _, err := w.Repository(r.URL, r.Revision)
+	fsys, _, err := r.Files()
 	return err != nil || Mentions(fsys, r.Folder, text)
 }
 
@@ -219,10 +219,10 @@ func Mentions(fsys fs.FS, chart, text string) bool {
 // brings returns the kinds in the folder of definitions of a release's chart, as in needs.Provides, and whether the chart may bring more: it is not here, or has definitions
 // among its templates, or dependencies.
 func (x *expander) brings(r Release) (kinds []string, more bool) {
-	if r.Folder == "" || r.Artifact {
+	if r.Folder == "" {
 		return nil, true
 	}
-	fsys, _, err := x.Repository(r.URL, r.Revision)
+	fsys, _, err := r.Files()
 	if err != nil {
 		return nil, true
 	}

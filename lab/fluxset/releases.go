@@ -36,7 +36,6 @@ type Release struct {
 	Suspended       bool
 	Unawaited       bool           // Flux does not wait for its objects
 	Tested          bool           // Flux runs its chart's tests
-	Artifact        bool           // Folder is of an ExternalArtifact
 	Within          string         // HelmRelease whose chart has it; empty for none
 	Remote          string         // cluster of its objects if another than Flux's
 	Values          map[string]any // nil if some are unknown
@@ -53,6 +52,14 @@ type Release struct {
 	why           string       // its chart is unavailable
 	chart         string       // HelmChart of spec.chartRef, "HelmChart NAMESPACE/NAME"
 	dependsOn     []object
+
+	tree   tree  // of a chart in Git
+	absent error // it is unavailable
+}
+
+// Files returns the files of a source with a chart in Git as Flux has them: without ignored ones. place returns their paths in the estate.
+func (r Release) Files() (files fs.FS, place func(string) string, err error) {
+	return r.tree.FS, r.tree.place, r.absent
 }
 
 // Is reports whether an object is the HelmRelease. A ResourceSet makes several at a position.
@@ -99,7 +106,8 @@ func (x *expander) release(o render.Document) Release {
 	if kind == externalArtifact {
 		made, err := x.treeOf(r.Source)
 		if r.URL = made.url; err == nil {
-			r.Folder, r.Artifact = ".", true
+			r.tree = made
+			r.Folder, r.absent = chartFolder(made)
 		}
 		var absent *Absent
 		if err != nil && !errors.Is(err, errNoSource) && (!errors.As(err, &absent) || absent.Why != "") {
@@ -124,9 +132,36 @@ func (x *expander) release(o render.Document) Release {
 	}
 	r.Engine = slices.Contains(engines, path.Base(cmp.Or(r.Chart, r.URL)))
 	if kind == "GitRepository" || kind == "Bucket" {
-		r.Folder, r.Chart, r.Version = path.Clean(r.Chart), "", ""
+		r.Folder, r.Chart, r.Version = path.Clean(strings.TrimPrefix(path.Join("/", r.Chart), "/")), "", ""
+		if r.tree, r.absent = x.treeOf(r.Source); r.absent == nil && x.hides(r) {
+			r.absent = &Absent{Why: fmt.Sprintf("ignores %s: .sourceignore or spec.ignore", r.Folder)}
+		}
 	}
 	return r
+}
+
+// hides reports whether the source of a release ignores its chart.
+func (x *expander) hides(r Release) bool {
+	all, _, err := x.Repository(r.URL, r.Revision)
+	if err != nil {
+		return false
+	}
+	name := path.Join(r.Folder, "Chart.yaml")
+	_, there := fs.Stat(all, name)
+	_, packed := fs.Stat(r.tree, name)
+	return there == nil && packed != nil
+}
+
+// chartFolder returns the folder of a chart in an ExternalArtifact, which helm-controller reads like a packaged chart: all files are in one folder.
+func chartFolder(made tree) (string, error) {
+	entries, err := fs.ReadDir(made, ".")
+	if err == nil && (len(entries) != 1 || !entries[0].IsDir()) {
+		err = &Absent{Why: "a chart must be in a folder of its artifact, and alone in it"}
+	}
+	if err != nil {
+		return ".", err
+	}
+	return entries[0].Name(), nil
 }
 
 // defaults merges a chart's valuesFiles, which are relative to its source. It returns nil if some are unknown.

@@ -49,8 +49,8 @@ func (r Release) Render(w World) ([]render.Document, error) {
 	if r.Folder == "" {
 		return nil, &Unknown{"the chart of HelmRelease " + r.Name + " is not in Git"}
 	}
-	fsys, _, err := w.Repository(r.URL, r.Revision)
-	if err != nil || r.Artifact {
+	fsys, _, err := r.Files()
+	if err != nil {
 		return nil, &Unknown{"the source of HelmRelease " + r.Name + " is unavailable"}
 	}
 	return r.RenderIn(fsys, "", w.Budget)
