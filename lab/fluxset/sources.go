@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/Masterminds/semver/v3"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -187,7 +189,30 @@ func (a artifact) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if dir, ok := f.(fs.ReadDirFile); ok && info.IsDir() {
+		return &listing{ReadDirFile: dir, of: sync.OnceValues(func() ([]fs.DirEntry, error) { return a.ReadDir(name) })}, nil
+	}
 	return f, nil
+}
+
+// listing is an open folder without hidden entries.
+type listing struct {
+	fs.ReadDirFile
+	of   func() ([]fs.DirEntry, error)
+	next int
+}
+
+// ReadDir implements [fs.ReadDirFile].
+func (l *listing) ReadDir(n int) ([]fs.DirEntry, error) {
+	all, err := l.of()
+	list := all[min(l.next, len(all)):]
+	if n > 0 {
+		list = list[:min(n, len(list))]
+	}
+	if l.next += len(list); n > 0 && len(list) == 0 && err == nil {
+		err = io.EOF
+	}
+	return list, err
 }
 
 func (a artifact) ReadDir(name string) ([]fs.DirEntry, error) {

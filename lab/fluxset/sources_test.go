@@ -5,6 +5,7 @@ import (
 	"path"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 )
@@ -60,5 +61,8 @@ func TestArtifactWithoutSymlinks(t *testing.T) {
 	entries, err := a.ReadDir("real")
 	if err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v", entries, err)
+	}
+	if err := fstest.TestFS(a, "real/file.yaml", "real/deep/file.yaml"); err != nil { // an open folder hides the same
+		t.Error(err)
 	}
 }
