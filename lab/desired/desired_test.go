@@ -82,6 +82,44 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// JSON, of which Flux's substitution makes YAML, is written as usual.
+func TestYAML(t *testing.T) {
+	const text = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", labels: {l: "yes"}, "namespace": "web"}, "data": {"a": "b # c", "d": "010", "t": "x\ny\n", "e": "", "u": "a: b"}, "list": [1, {"b": true}], "none": {}}`
+	objects, _ := desired.App{Parts: []desired.Part{part(t, text)}}.Objects()
+	before, err := objects[0].JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := objects[0].YAML()
+	const want = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: a
+  labels:
+    l: "yes"
+  namespace: web
+data:
+  a: "b # c"
+  d: "010"
+  t: |
+    x
+    y
+  e: ""
+  u: "a: b"
+list:
+  - 1
+  - b: true
+none: {}
+`
+	if err != nil || string(got) != want {
+		t.Errorf("%s%v", got, err)
+	}
+	again, _ := desired.App{Parts: []desired.Part{part(t, string(got))}}.Objects()
+	if after, err := again[0].JSON(); err != nil || string(after) != string(before) {
+		t.Errorf("%s, was %s; %v", after, before, err)
+	}
+}
+
 // Both engines read YAML 1.1.
 func TestJSON(t *testing.T) {
 	objects, _ := desired.App{Parts: []desired.Part{part(t, "apiVersion: v1\nkind: Pod\nspec: {hostNetwork: yes, a: \"yes\", b: 010}\n")}}.Objects()

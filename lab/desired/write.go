@@ -3,8 +3,10 @@ package desired
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"homelab/lab/strict"
 )
@@ -38,10 +40,28 @@ func (o Object) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(o.Node); err != nil {
+	n := o.Node
+	if n.Style&yaml.FlowStyle != 0 { // JSON, of which Flux's substitution makes YAML
+		n = unstyled(n)
+	}
+	if err := enc.Encode(n); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), enc.Close()
+}
+
+// unstyled returns a copy of a node without its style. Texts that YAML 1.1 reads as something else stay quoted.
+func unstyled(n *yaml.Node) *yaml.Node {
+	of := *n
+	of.Content = nil
+	var read any
+	if plain := sigsyaml.Unmarshal([]byte(n.Value), &read) == nil && read == any(n.Value); n.Kind != yaml.ScalarNode || plain || strings.Contains(n.Value, "\n") {
+		of.Style = 0
+	}
+	for _, c := range n.Content {
+		of.Content = append(of.Content, unstyled(c))
+	}
+	return &of
 }
 
 // JSON returns the object as both engines read YAML: `yes` is a boolean.
