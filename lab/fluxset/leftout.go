@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 
+	"homelab/lab/flux"
 	"homelab/lab/fluxset/resourceset"
 	"homelab/lab/needs"
 	"homelab/lab/strict"
@@ -302,6 +303,9 @@ func (s steps) makes(a *Application) {
 // maker returns the key of the application that makes an object for which another one waits, or "" if none can. It is unknown if several may, or what the
 // waiting one applies: a release or a custom resource.
 func (s steps) maker(a *Application, o object) (key string, known bool) {
+	if a.Remote == "" && o.namespace == flux.Namespace && o.kind == "Deployment" && strings.HasSuffix(o.name, "-controller") {
+		return "", false // Flux's own, there before all
+	}
 	list := s.makers[locate(a.Remote, o)]
 	if len(list) == 0 && o.namespace != "" {
 		list = s.makers[namespaceOf(a.Remote, o.namespace)]
