@@ -155,19 +155,24 @@ type group struct {
 	names []string
 	why   string // of the first
 	same  bool   // for all
+	whole string // reason, if it is the same for all; else empty
 }
 
 // grouped has groups by what their reasons have in common.
 type grouped map[string]*group
 
-// add adds a name. What follows a colon in a reason is different for each, such as a position.
+// add adds a name. What follows a colon in a reason may be different for each, such as a position.
 func (g grouped) add(why, name string) {
+	whole := why
 	why, _, _ = strings.Cut(why, ": ")
 	common := alike(why)
 	of, known := g[common]
 	if !known {
-		of = &group{why: why, same: true}
+		of = &group{why: why, same: true, whole: whole}
 		g[common] = of
+	}
+	if of.whole != whole {
+		of.whole = ""
 	}
 	of.names, of.same = append(of.names, name), of.same && of.why == why
 }
@@ -184,6 +189,8 @@ func alike(why string) string {
 	return strings.Join(words, " ")
 }
 
+const ofReason = 120 // columns
+
 // rows has the most frequent reasons with their names, and counts the others.
 func (g grouped) rows(what string) [][]string {
 	const most = 5
@@ -193,7 +200,10 @@ func (g grouped) rows(what string) [][]string {
 	for i, common := range order {
 		of := g[common]
 		why := common
-		if of.same {
+		switch {
+		case of.whole != "":
+			why = truncate(of.whole, ofReason)
+		case of.same:
 			why = of.why
 		}
 		if of.names[0] != "" {

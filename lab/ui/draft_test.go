@@ -34,6 +34,23 @@ func TestDraftFitsOneScreen(t *testing.T) {
 	}
 }
 
+// A reason that all have is not cut at its colon.
+func TestReasonsOfDraft(t *testing.T) {
+	d := DraftInfo{Applications: []PlanApplication{
+		{Name: "a", LeftOut: "cannot be built: ../fleet/a/kustomization.yaml:4:3: a/b.yaml does not exist"},
+		{Name: "b", LeftOut: "variable a_1 is not set: ../fleet/b.yaml:1"},
+		{Name: "c", LeftOut: "variable a_2 is not set: ../fleet/c.yaml:2"},
+	}}
+	want := [][]string{
+		{"applications", "0", "none"},
+		{"not waited for", "2", "b, c: variable … is not set"},
+		{"not waited for", "1", "a: cannot be built: ../fleet/a/kustomization.yaml:4:3: a/b.yaml does not exist"},
+	}
+	if diff := cmp.Diff(want, d.rows()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func names(list []PlanApplication) []string {
 	var out []string
 	for _, a := range list {
