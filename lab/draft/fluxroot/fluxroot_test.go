@@ -66,6 +66,13 @@ func TestRoots(t *testing.T) {
 		"assembled": {files: map[string]string{
 			"sync/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [sync.yaml]\n", "base/sync.yaml": kustomization("flux-system", "./sync"),
 		}, want: []string{"sync flux-system "}, bootstrapped: true},
+		"assembled, one of them wrongly": {files: map[string]string{
+			"a/kustomization.yaml": "resources: [../base]\npatches: [{path: ../a.yaml}]\n", "b/kustomization.yaml": "resources: [../none]\npatches: [{path: ../b.yaml}]\n",
+			"base/kustomization.yaml": "resources: [sync.yaml]\n", "base/sync.yaml": kustomization("flux-system", "./none"),
+			"a.yaml":    object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "flux-system", "path: ./a"),
+			"b.yaml":    object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "flux-system", "path: ./b"),
+			"apps.yaml": object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "apps", "path: ./b"),
+		}, want: []string{"a flux-system ", "b flux-system "}, bootstrapped: true},
 		"folders of clusters": {files: map[string]string{
 			"clusters/a/apps.yaml": kustomization("apps", "./apps"), "clusters/b/more/apps.yaml": kustomization("apps", "./apps"), "apps/web.yaml": kustomization("web", "./web"),
 		}, want: []string{"clusters/a flux-system ", "clusters/b flux-system "}},

@@ -51,16 +51,20 @@ func (d synced) instance(name string) *yaml.Node {
 	return specOf(docs, name)
 }
 
-// generated finds the roots that the kustomizations of their folders assemble from elsewhere: a Kustomization that is built in the folder that it syncs.
+// generated finds the roots that the kustomizations of their folders assemble from elsewhere: a Kustomization that is built in the folder that it syncs. One of the same name
+// whose folder cannot be built is also one.
 func (s *Candidates) generated() []Root {
-	var list []Root
+	var list, failed []Root
 	type folder struct {
 		repo *lab.Repository
 		dir  string
 	}
-	tried := map[folder]bool{}
+	tried, broken := map[folder]bool{}, map[folder]bool{}
 	for _, k := range s.kustomizations {
 		of := folder{k.repo, k.syncs()}
+		if broken[of] {
+			failed = append(failed, k.failed())
+		}
 		if tried[of] || of.dir == "." || !slices.ContainsFunc(render.Kustomizations, func(name string) bool {
 			_, err := fs.Stat(k.repo.FS, path.Join(of.dir, name))
 			return err == nil
@@ -69,7 +73,8 @@ func (s *Candidates) generated() []Root {
 		}
 		tried[of] = true
 		docs, _, err := render.Kustomization{FS: k.repo.FS, Path: of.dir}.Build()
-		if err != nil {
+		if broken[of] = err != nil; err != nil {
+			failed = append(failed, k.failed())
 			continue
 		}
 		built := &Candidates{}
@@ -90,7 +95,14 @@ func (s *Candidates) generated() []Root {
 			break
 		}
 	}
-	return list
+	return append(list, slices.DeleteFunc(failed, func(f Root) bool {
+		return !slices.ContainsFunc(list, func(r Root) bool { return r.Repo == f.Repo && r.Name == f.Name })
+	})...)
+}
+
+// failed returns the root of a Kustomization whose folder cannot be built.
+func (d synced) failed() Root {
+	return Root{Repo: d.repo, Dir: d.syncs(), At: d.at, Name: strict.Text(d.node, "metadata", "name")}
 }
 
 // unsynced returns the folders in clusters/ of repositories with HelmReleases that something else syncs, such as an extension of a cloud.
