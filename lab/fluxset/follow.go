@@ -57,7 +57,11 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	switch {
 	case errors.Is(err, errNoSource):
 		app.Missing, app.Path = source, path.Clean(strict.Text(doc.Node, "spec", "path"))
-		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, fmt.Sprintf("Kustomization %s: source %s does not exist", app.Name, source))
+		message := fmt.Sprintf("source %s does not exist", source)
+		if !app.mounted {
+			message = "Kustomization " + app.Name + ": " + message
+		}
+		fail(lab.Position{File: doc.File, Line: cmp.Or(lineOf(ref), doc.Line)}, message)
 		return app
 	case errors.As(err, &absent) && absent.Why == "":
 		app.Elsewhere = from.url // not in the files

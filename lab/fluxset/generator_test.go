@@ -129,7 +129,7 @@ func TestExpandGenerated(t *testing.T) {
 		"typo":    "ExternalArtifact flux-system/typo: no source @rep",
 		"empty":   "ExternalArtifact flux-system/empty: all that matches ../fleet/apps/base/* is excluded",
 		"lost":    "ExternalArtifact lost/lost: no source @gone",
-		"nowhere": "Kustomization nowhere: source ExternalArtifact flux-system/nowhere does not exist",
+		"nowhere": "source ExternalArtifact flux-system/nowhere does not exist",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -152,7 +152,7 @@ func TestSources(t *testing.T) {
 			"spec: {interval: 1m, chart: {spec: {chart: web, sourceRef: {kind: HelmRepository, name: charts}}}}\n",
 	}
 	x := expandForeign(files)
-	if len(x.Problems) > 0 || len(x.Applications) != 2 || x.Applications[0].Releases[0].URL != "" || x.Applications[1].LeftOut != "Kustomization other: source GitRepository flux-system/other does not exist" {
+	if len(x.Problems) > 0 || len(x.Applications) != 2 || x.Applications[0].Releases[0].URL != "" || x.Applications[1].LeftOut != "source GitRepository flux-system/other does not exist" {
 		t.Errorf("%+v", x)
 	}
 	files["cluster/b.yaml"] = kustomizationOf("sources", "")
