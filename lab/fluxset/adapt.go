@@ -33,14 +33,29 @@ func imageController(n *yaml.Node) string {
 }
 
 // Encrypted reports whether an object, or a value from a generator's file, is encrypted with SOPS.
-func Encrypted(n *yaml.Node) bool { return strict.Get(n, "sops") != nil || fromFiles(n) }
+func Encrypted(n *yaml.Node) bool { return strict.Get(n, sopsKey) != nil || fromFiles(n) }
+
+const (
+	sopsKey    = "sops"                 // of SOPS's metadata
+	ciphertext = "ENC[AES256_GCM,data:" // begins an encrypted value
+)
+
+// marked reports whether SOPS has left its metadata in an object without encrypting anything of it: it marks all objects of a file.
+func marked(n *yaml.Node) bool {
+	for keys, scalar := range strict.Scalars(n) {
+		if keys[0] != sopsKey && strings.Contains(scalar.Value, ciphertext) {
+			return false
+		}
+	}
+	return strict.Get(n, sopsKey) != nil
+}
 
 func fromFiles(n *yaml.Node) bool {
 	if kind := strict.Text(n, "kind"); kind != "Secret" && kind != "ConfigMap" {
 		return false
 	}
 	for _, value := range Data(n) {
-		if strings.Contains(value, "ENC[AES256_GCM,data:") {
+		if strings.Contains(value, ciphertext) {
 			return true
 		}
 	}
@@ -96,7 +111,7 @@ func omitted(app Application, n *yaml.Node) string {
 	release := slices.IndexFunc(app.Releases, func(r Release) bool { return r.Name == strict.Text(n, "metadata", "name") })
 	undefined := slices.IndexFunc(app.Undefined, func(u Undefined) bool { return len(u.By) == 0 && u.of == objectOf(n) })
 	switch {
-	case Encrypted(n):
+	case Encrypted(n) && !(app.decrypt && marked(n)):
 		return encrypted
 	case isImage(n): // a draft enables no image controllers
 		return "of image automation"
@@ -154,6 +169,9 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		if why := omitted(app, o.Node); why != "" {
 			leave(o, why)
 			continue
+		}
+		if marked(o.Node) {
+			add(o, target(o), patchOf([]operation{{Op: "remove", Path: "/" + sopsKey}}), "metadata of SOPS, which decryption removes")
 		}
 		if ops := m.healthChecks(o.Node); len(ops) > 0 {
 			add(o, target(o), patchOf(ops), "health checks that cannot pass")

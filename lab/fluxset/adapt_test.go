@@ -271,3 +271,26 @@ func TestLeftOutReleases(t *testing.T) {
 		t.Errorf("with a controller: %q", got)
 	}
 }
+
+// Of the objects in an encrypted file, only those with encrypted values are left out.
+func TestMarkedBySOPS(t *testing.T) {
+	const sops = "sops: {mac: \"ENC[AES256_GCM,data:bWFj,iv:aXY=,tag:dGFn,type:str]\", version: 3.9.2}\n"
+	files := map[string]string{"apps/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: flux-system}\nstringData: {password: \"ENC[AES256_GCM,data:eA==,iv:aXY=,tag:dGFn,type:str]\"}\n" + sops +
+		"---\n" + source + "kind: GitRepository\nmetadata: {name: far, namespace: flux-system}\nspec: {interval: 1m, url: https://example.com/far}\n" + sops}
+	for decryption, want := range map[string][]string{
+		", decryption: {provider: sops}": {"Secret"},
+		"":                               {"Secret", "GitRepository"}, // Flux refuses its metadata
+	} {
+		files["cluster/a.yaml"] = kustomizationOf("apps", decryption)
+		x := expandForeign(files)
+		m := x.Adapt(x.Roots[0])
+		var without []string
+		for _, o := range m.Without {
+			without = append(without, strict.Text(o.Node, "kind"))
+		}
+		removes := len(m.Patches) == 1 && strings.Contains(m.Patches[0].Patch, "path: /sops")
+		if !slices.Equal(without, want) || removes != (decryption != "") {
+			t.Errorf("%q: without %q, %+v", decryption, without, m.Patches)
+		}
+	}
+}
