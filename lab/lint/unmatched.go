@@ -58,6 +58,8 @@ type probe struct {
 	index int
 }
 
+const deletion = "$patch: delete" // in a patch
+
 // probes are the entries of a kustomization, or of a source's options.
 type probes struct {
 	list   []probe
@@ -147,9 +149,9 @@ func (p part) probed() (tried, hit map[probe]bool) {
 			hit[of] = hit[of] || found[strconv.Itoa(i+1)]
 		}
 	}
-	deletes := slices.ContainsFunc(slices.Collect(maps.Keys(p.read[""])), func(name string) bool {
+	unsure := slices.ContainsFunc(slices.Collect(maps.Keys(p.read[""])), func(name string) bool {
 		data, _ := fs.ReadFile(p.trees[""], name)
-		return strings.Contains(string(data), "$patch: delete")
+		return strings.Contains(string(data), deletion)
 	})
 	for name, k := range files {
 		if k["images"] == nil && k["patches"] == nil && k["replacements"] == nil {
@@ -167,7 +169,7 @@ func (p part) probed() (tried, hit map[probe]bool) {
 		for other, k := range files {
 			changed[other] = untagged(k)
 		}
-		changed[name] = of.kustomization(k, !deletes)
+		changed[name] = of.kustomization(k, !unsure)
 		annotations, _ := k["commonAnnotations"].(map[string]any)
 		annotations = maps.Clone(annotations)
 		if annotations == nil {
@@ -176,7 +178,7 @@ func (p part) probed() (tried, hit map[probe]bool) {
 		annotations[probeFile] = "1"
 		changed[name]["commonAnnotations"] = annotations
 		if len(of.list) > 0 {
-			try(untagged(p.Options), changed, of.list, true)
+			try(undeleting(untagged(p.Options)), changed, of.list, true)
 		}
 	}
 	for _, field := range []string{"kustomize", "spec"} { // of Argo CD, and Flux
@@ -192,7 +194,7 @@ func (p part) probed() (tried, hit map[probe]bool) {
 			return at[0]
 		}}
 		options := maps.Clone(p.Options)
-		options[field] = of.kustomization(k, !deletes)
+		options[field] = of.kustomization(k, !unsure)
 		if len(of.list) > 0 {
 			try(options, nil, of.list, false)
 		}
@@ -224,6 +226,29 @@ func untagged(k map[string]any) map[string]any {
 		k["images"] = images
 	}
 	return k
+}
+
+// undeleting returns options without the patches that delete objects, which a file's patches may be for, such as lab's for Flux itself.
+func undeleting(options map[string]any) map[string]any {
+	options = maps.Clone(options)
+	for _, field := range []string{"kustomize", "spec"} {
+		of, _ := options[field].(map[string]any)
+		list, _ := of["patches"].([]any)
+		if len(list) == 0 {
+			continue
+		}
+		of = maps.Clone(of)
+		of["patches"] = slices.DeleteFunc(slices.Clone(list), deletes)
+		options[field] = of
+	}
+	return options
+}
+
+// deletes reports whether an entry of patches deletes objects.
+func deletes(entry any) bool {
+	patch, _ := entry.(map[string]any)
+	text, _ := patch["patch"].(string)
+	return strings.Contains(text, deletion)
 }
 
 // kustomization returns a kustomization with probes.
@@ -276,7 +301,9 @@ func (p *probes) kustomization(k map[string]any, patches bool) map[string]any {
 			number := p.add("patches", i, "the target of this patch, "+selector(target)+",")
 			all = append(all, map[string]any{"target": target, "patch": "- {op: add, path: /" + probeField + number + ", value: x}"})
 		}
-		all = append(all, patch)
+		if !patches || !deletes(patch) { // what is deleted has no probe
+			all = append(all, patch)
+		}
 	}
 	if list != nil {
 		k["patches"] = all
