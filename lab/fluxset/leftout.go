@@ -57,6 +57,7 @@ type steps struct {
 	owners map[string]string       // HelmRelease, NAMESPACE/NAME -> key of the application that applies it
 	makers map[located][]string    // object or namespace -> keys of the applications that apply it, or have a HelmRelease in it
 	known  map[step][]need         // found so far
+	unsure string                  // HelmRelease that may lead to more Kustomizations
 }
 
 func newSteps(all iter.Seq[*Application]) steps {
@@ -201,6 +202,7 @@ func (x *expander) leaveOut() {
 	x.bind()
 	x.leaveOutUnread()
 	s := newSteps(x.all())
+	s.unsure = x.unsure()
 	s.circular()
 	x.late(s)
 	x.undefined(s)
@@ -213,6 +215,18 @@ func (x *expander) leaveOut() {
 	for key, reason := range why {
 		s.apps[key].LeftOut = reason
 	}
+}
+
+// unsure returns a HelmRelease with a chart in Git that may lead to more Kustomizations than are known, as only the cluster has its values, or "".
+func (x *expander) unsure() string {
+	for a := range x.all() {
+		for _, r := range a.Releases {
+			if r.Values == nil && r.Folder != "" && x.mentions(r, kustomizev1.GroupVersion.Group) {
+				return r.Name
+			}
+		}
+	}
+	return ""
 }
 
 // order sets After, Needs and Certain of an application.
@@ -241,6 +255,8 @@ func (s steps) why(key string) string {
 			case n.key == key || !slices.ContainsFunc(s.closure(n.step), s.fails):
 			case on == nil && n.key == "":
 				return n.how + ", which nothing in the repositories creates"
+			case on == nil && s.unsure != "":
+				return fmt.Sprintf("%s %s, which only the chart of HelmRelease %s may create: its values are unknown", n.how, n.key, s.unsure)
 			case on == nil:
 				return fmt.Sprintf("%s %s, which nothing in the repositories creates", n.how, n.key)
 			case n.stage == installed:

@@ -51,6 +51,19 @@ func TestReadsLate(t *testing.T) {
 	}
 }
 
+// The ConfigMap that Kubernetes puts into every namespace is there, with data that only the cluster has.
+func TestReadsOfKubernetes(t *testing.T) {
+	app := expandForeign(map[string]string{
+		"cluster/a.yaml": kustomizationOf("apps", ""),
+		"apps/a.yaml": "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n" +
+			"spec: {interval: 1m, chart: {spec: {chart: web, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}, valuesFrom: [{kind: ConfigMap, name: kube-root-ca.crt, valuesKey: ca.crt, targetPath: ca}]}\n",
+		"web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+	}).Applications[0]
+	if len(app.Reads) != 1 || !app.Reads[0].Known || app.LeftOut != "" || app.Releases[0].Values != nil {
+		t.Errorf("%+v, left out %q, values %v", app.Reads, app.LeftOut, app.Releases[0].Values)
+	}
+}
+
 // Objects applied by later Kustomizations are known too.
 func TestReads(t *testing.T) {
 	files := map[string]string{

@@ -123,6 +123,8 @@ func (x *expander) unmet(s steps, a *Application, d dependency) string {
 			return "which only it creates"
 		case on.key == a.Key():
 			return "which waits for it in turn"
+		case on.key != "" && s.apps[on.key] == nil && x.unsure() != "":
+			return ""
 		case on.key != "" && s.apps[on.key] == nil:
 			return fmt.Sprintf("which waits for %s, which nothing in the repositories creates", on.key)
 		case on.key != "" && s.fails(on):
