@@ -60,8 +60,8 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 
 // reaches returns a function that reports whether the roots lead to a file, also at another revision, or a kustomization patches with it.
 func (d *drafting) reaches(roots []fluxroot.Root, l *lacks) func(file string) bool {
-	files, folders := map[string]bool{}, []string{} // folders of what cannot be built
-	for _, left := range d.unbuilt {
+	files, folders := map[string]bool{}, []string{}            // folders of what cannot be built
+	for _, left := range slices.Concat(d.unbuilt, d.Without) { // reached before that
 		files[left.At.File] = true
 	}
 	for _, r := range roots {
