@@ -19,6 +19,7 @@ import (
 	"homelab/lab/argv"
 	"homelab/lab/desired"
 	"homelab/lab/estate"
+	"homelab/lab/fill"
 	"homelab/lab/finding"
 	"homelab/lab/supply"
 	"homelab/lab/ui"
@@ -82,6 +83,7 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	if err != nil {
 		return err
 	}
+	none := len(apps) == 0
 	if apps, err = o.choose(est, apps); err != nil {
 		return err
 	}
@@ -91,6 +93,11 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	var problems lab.Problems
 	if err := p.leftOpen(ws); err != nil {
 		return err
+	}
+	if none {
+		if err := p.noApplications(ws); err != nil {
+			return err
+		}
 	}
 	for _, app := range apps {
 		var objects []desired.Object
@@ -150,6 +157,20 @@ func (p *program) render(ctx context.Context, ws *workspace.Workspace, o renderO
 	default:
 		p.ui.Print(fmt.Sprintf("%s in %s", ui.Count(len(files.of), "file"), o.out))
 	}
+	return nil
+}
+
+// noApplications says that an estate has none, and which values are open: labels may select none for that.
+func (p *program) noApplications(ws *workspace.Workspace) error {
+	list, err := fill.Find(ws.Estate.FS)
+	if err != nil {
+		return err
+	}
+	line := "note: the estate has no applications"
+	if open := ui.OpenLine(openValues(list)); open != "" && ws.Draft() == nil {
+		line += "; " + open + ": " + ws.OnEstate("lab fill") + " sets them"
+	}
+	p.ui.Println(line)
 	return nil
 }
 
