@@ -42,7 +42,7 @@ func TestRegistryContract(t *testing.T) {
 		},
 		Archive: func(_ context.Context, image string) (string, func(), error) {
 			if image != "one" && image != "two" {
-				return "", nil, errors.New("there is no image " + image)
+				return "", nil, errors.New("no image " + image)
 			}
 			return filepath.Join(dir, image), func() { /* kept */ }, nil
 		},

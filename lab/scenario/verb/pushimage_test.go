@@ -25,7 +25,7 @@ func TestPushImage(t *testing.T) {
 	if tags := r.Tags(); len(tags) != 1 || tags["team/web:1"] != had {
 		t.Errorf("afterwards %v, before %s", tags, had)
 	}
-	if got := playWith(t, "  - title: it\n    push-image: {image: none, as: 'team/web:2'}\n", with); got.Verdict != scenario.Broken || !strings.Contains(textOf(got), "there is no image none") {
+	if got := playWith(t, "  - title: it\n    push-image: {image: none, as: 'team/web:2'}\n", with); got.Verdict != scenario.Broken || !strings.Contains(textOf(got), "no image none") {
 		t.Error(textOf(got))
 	}
 	if tags := r.Tags(); len(tags) != 1 {
