@@ -292,7 +292,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		if r.Stalled {
 			l.at(finding.AppliesNothing, r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
 		}
-		if w.Scope.Home != "" && (len(r.Releases) > 0 || r.Mounted() && slices.ContainsFunc(r.Objects, isWorkload)) {
+		if len(r.Releases) > 0 && w.Scope.Home != "" {
 			applications = append(applications, r)
 		}
 	}
