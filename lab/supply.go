@@ -68,3 +68,6 @@ func (u Upstream) Cache() string {
 
 // CachePrefix begins the names of the parts that cache registries.
 const CachePrefix = "registry-"
+
+// RegistryPort is the port of the lab's registry and of its caches on the lab's network.
+const RegistryPort = 5000

@@ -2,7 +2,9 @@ package appset
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -11,20 +13,30 @@ import (
 	"homelab/lab/strict"
 )
 
-// fieldsOf are the fields of an ApplicationSet's parts, apart from the spec of its template. Generators that ask services are not among them.
+// fieldsOf are the fields of an ApplicationSet's parts, apart from the spec of its template: those that lab reads, and the others that Argo CD knows. Generators that
+// ask services are not among them, but for plugin.
 var fieldsOf = map[string][]string{
-	"spec": {
-		"goTemplate", "generators", "template", "syncPolicy", "strategy", "preservedFields", "goTemplateOptions", "applyNestedSelectors", "ignoreApplicationDifferences", "templatePatch",
-	},
-	"template":   {"metadata", "spec"},
-	"metadata":   {"name", "namespace", "labels", "annotations", "finalizers"},
-	"generators": {"list", "clusters", "git", "scmProvider", "clusterDecisionResource", "pullRequest", "matrix", "merge", "selector", "plugin", "oci"},
-	"list":       {"elements", "elementsYaml", "template"},
-	"clusters":   {"selector", "template", "values", "flatList"},
-	"git":        {"repoURL", "directories", "files", "revision", "requeueAfterSeconds", "template", "pathParamPrefix", "values"},
+	"spec":       keysOf[SetSpec]("strategy", "preservedFields", "applyNestedSelectors", "ignoreApplicationDifferences"),
+	"template":   keysOf[Template](),
+	"metadata":   keysOf[Metadata]("name", "namespace", "labels", "annotations", "finalizers"),
+	"generators": keysOf[Generator](),
+	"list":       keysOf[List](),
+	"clusters":   keysOf[Clusters](),
+	"git":        keysOf[Git]("requeueAfterSeconds"),
+	"oci":        keysOf[Git]("requeueAfterSeconds"),
 	"plugin":     {"configMapRef", "input", "requeueAfterSeconds", "template", "values"},
-	"matrix":     {"generators", "template"},
-	"merge":      {"generators", "mergeKeys", "template"},
+	"matrix":     keysOf[Matrix](),
+	"merge":      keysOf[Merge](),
+}
+
+// keysOf returns the keys of a type's fields in JSON, and more.
+func keysOf[T any](more ...string) []string {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" && key != "-" && !slices.Contains(more, key) {
+			more = append(more, key)
+		}
+	}
+	return more
 }
 
 // unusedField is a field of an ApplicationSet that has no effect.
@@ -66,7 +78,7 @@ func unused(doc *yaml.Node) (list []unusedField) {
 		for i, g := range strict.List(n, "generators") {
 			at := fmt.Sprintf("%s.generators[%d]", path, i)
 			check(g, at, "generators")
-			for _, part := range []string{"list", "clusters", "git", "plugin", "matrix", "merge"} {
+			for _, part := range []string{"list", "clusters", "git", "oci", "plugin", "matrix", "merge"} {
 				check(strict.Get(g, part), at+"."+part, part)
 			}
 			if files := strict.Get(g, "git", "files"); len(strict.List(g, "git", "files")) > 0 && len(strict.List(g, "git", "directories")) > 0 {

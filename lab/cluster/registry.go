@@ -38,13 +38,11 @@ capabilities = ["pull", "resolve"]
 authorization = "Basic %[2]s"
 `, r.Host, base64.StdEncoding.EncodeToString([]byte(r.User+":"+r.Password))))}
 	for _, u := range r.Through {
-		lines = append(lines, line(u.Host, fmt.Sprintf("server = %q\n\n[host.\"http://%s:%d\"]\ncapabilities = [\"pull\", \"resolve\"]\n", u.URL, u.Cache(), cachePort)))
+		lines = append(lines, line(u.Host, fmt.Sprintf("server = %q\n\n[host.\"http://%s:%d\"]\ncapabilities = [\"pull\", \"resolve\"]\n", u.URL, u.Cache(), lab.RegistryPort)))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n") + "\n"
 }
-
-const cachePort = 5000
 
 // familiar compares a node's configurations with stdin and prints what differs. Kubelets before 1.35 reject the setting.
 const familiar = `

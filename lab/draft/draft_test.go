@@ -29,7 +29,7 @@ func TestNew(t *testing.T) {
 	}
 	var fields, traced int
 	defer func() {
-		const least = 0.95
+		const least = 0.99
 		if t.Logf("%d of %d fields traced", traced, fields); float64(traced) < least*float64(fields) || fields < 500 {
 			t.Errorf("traced %d of %d fields, want %v", traced, fields, least)
 		}

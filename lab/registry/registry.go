@@ -14,7 +14,7 @@ import (
 const (
 	Component = "registry"
 	Name      = "registry"
-	Port      = 5000 // in the container, and preferred on this machine
+	Port      = lab.RegistryPort // in the container, and preferred on this machine
 )
 
 const (

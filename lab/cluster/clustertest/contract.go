@@ -207,6 +207,12 @@ func Contract(t *testing.T, s Subject) {
 			if knows, err := s.Clusters.Knows(ctx, "dev", r); err != nil || knows {
 				t.Errorf("with a cache: %t, %v", knows, err)
 			}
+			if err := s.Clusters.Introduce(ctx, "dev", r, nil); err != nil {
+				t.Fatal(err)
+			}
+			if knows, err := s.Clusters.Knows(ctx, "dev", r); err != nil || !knows {
+				t.Errorf("introduced with a cache: %t, %v", knows, err)
+			}
 		}
 	})
 	t.Run("load again", func(t *testing.T) {
