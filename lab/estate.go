@@ -58,7 +58,11 @@ type Generated struct {
 
 	Set      string // ApplicationSet that reports an error for it; empty for none
 	Replaces bool   // would replace the lab's engine, which must not sync it
+	Root     bool   // Flux's root, which the engine applies and waits for as such: no application of a running lab
 }
+
+// Listed reports whether the application is among those of a running lab, or is left out. A root is neither.
+func (g Generated) Listed() bool { return !g.Root || g.LeftOut != "" }
 
 // SetName returns how an ApplicationSet is named among applications that are left out.
 func SetName(name string) string { return "ApplicationSet " + name }

@@ -3,11 +3,23 @@ package lab
 import (
 	"context"
 	"errors"
+	"regexp"
 	"time"
 )
 
 // FarLimit is how many times its patience a wait lasts at most, however much moves.
 const FarLimit = 5
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// Uncounted returns an application's message for comparisons that notice progress. A rollout counts replicas, but a sync that fails counts its retries, and has other ports in
+// its errors: numbers are progress while health is Progressing alone.
+func Uncounted(health, message string) string {
+	if health == "Progressing" {
+		return message
+	}
+	return numbers.ReplaceAllString(message, "#")
+}
 
 // OutOfPatience is the cause of the end of a context of Patient.
 type OutOfPatience struct {

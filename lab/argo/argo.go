@@ -4,6 +4,9 @@ package argo
 // Namespace is the usual namespace of Argo CD.
 const Namespace = "argocd"
 
+// AppsChart is the chart that makes Applications and ApplicationSets of its values.
+const AppsChart = "argocd-apps"
+
 // Group is the prefix of the API versions of Argo CD's kinds.
 const Group = "argoproj.io/"
 

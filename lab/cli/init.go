@@ -90,6 +90,9 @@ func (p *program) draft(ctx context.Context, o draft.Options, values, next strin
 	est, invalid := p.checked(ctx, o.Dir)
 	if invalid == nil {
 		for _, a := range est.Applications {
+			if !a.Listed() {
+				continue
+			}
 			res.Draft.Applications = append(res.Draft.Applications, ui.PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 		}
 		for _, s := range est.UnknownSets {

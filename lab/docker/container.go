@@ -36,6 +36,15 @@ type Container struct {
 // Paused reports whether the container is paused.
 func (c Container) Paused() bool { return c.Status == "paused" }
 
+// Container returns the container of a name, in any state; false if there is none.
+func (d *Docker) Container(ctx context.Context, name string) (Container, bool, error) {
+	list, err := d.containers(ctx, name)
+	if err != nil || len(list) == 0 || list[0].Name != name { // the id of another one may begin like it
+		return Container{}, false, err
+	}
+	return list[0], true, nil
+}
+
 // Containers lists containers in any state that match all filters ("label=k=v", "network=NAME", "name=^/NAME$").
 func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container, error) {
 	args := []string{"ps", "--all", "--quiet", "--no-trunc"}
@@ -50,9 +59,17 @@ func (d *Docker) Containers(ctx context.Context, filters ...string) ([]Container
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	out, err = d.Output(ctx, nil, append([]string{"container", "inspect"}, ids...)...)
+	return d.containers(ctx, ids...)
+}
+
+// containers inspects containers by id or name; those that do not exist are left out.
+func (d *Docker) containers(ctx context.Context, ids ...string) ([]Container, error) {
+	out, err := d.Output(ctx, nil, append([]string{"container", "inspect"}, ids...)...)
 	if err != nil && !NotFound(err) { // one may have been removed; the others were printed
 		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, nil
 	}
 	var raw []struct {
 		ID, Name, Image string

@@ -26,6 +26,15 @@ var control = regexp.MustCompile(`^(hub|control-?plane|management|mgmt|in-cluste
 func (d *drafting) environments() {
 	hub := d.hub("hub")
 	hub.Engine.Namespace = d.Namespace
+	var own []string // names in registrations of the engine's cluster
+	for _, t := range d.secrets {
+		if inCluster(t.server) && !slices.Contains(own, t.name) {
+			own = append(own, t.name)
+		}
+	}
+	if len(own) == 1 && own[0] != "" {
+		hub.Name = own[0]
+	}
 	for _, name := range hubNames {
 		is := func(to appset.Destination) bool { return to.Name == name }
 		if hub.Name == "hub" && (slices.Contains(d.clusterFolders(), name) || slices.ContainsFunc(d.permitted, is) || slices.ContainsFunc(d.docs, func(doc *document) bool {
@@ -56,7 +65,7 @@ func (d *drafting) environments() {
 		if len(targets) == 0 && d.onHubAlone() {
 			return
 		}
-		names, d.invented = []string{"dev"}, len(targets) == 0
+		names, d.invented = []string{d.onlyStage()}, len(targets) == 0
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	names = slices.Compact(names)
@@ -204,6 +213,20 @@ func stageOf(name string) string {
 		}
 	}
 	return ""
+}
+
+// onlyStage returns the only stage of values that generators select, or that of development.
+func (d *drafting) onlyStage() string {
+	var found []string
+	for _, s := range d.selectors() {
+		if stage := stageOf(s.value); stage != "" && !slices.Contains(found, stage) {
+			found = append(found, stage)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return stages[0][0]
 }
 
 // rank returns the order of promotion of usual environment names.

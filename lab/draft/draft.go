@@ -109,6 +109,7 @@ type drafting struct {
 
 	remotes []target // clusters that a Flux on the hub manages
 	unbuilt []Left   // roots that Flux cannot build
+	vague   []vague  // charts of Applications whose values may not be here
 
 	budget   *render.Budget
 	rendered map[string]bool // sources of Applications
@@ -145,6 +146,10 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	}
 	var beside []lab.Position
 	roots, bootstrapped := s.flux.Roots()
+	var unsure lab.Problems
+	for _, left := range s.flux.Packed() {
+		s.unnamed, unsure = append(s.unnamed, Left(left)), append(unsure, lab.Problem{Position: left.At, Message: left.Why})
+	}
 	if len(s.docs) > 0 && bootstrapped {
 		d := s.draft(name, wishes)
 		d.converge()
@@ -152,11 +157,19 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 			beside, s.docs = positions(s.docs), nil
 		}
 	}
+	for _, r := range s.flux.Unsure() {
+		if unsure = append(unsure, lab.Problem{Position: r.At, Message: "Flux may sync its folder to a cluster, or one above it: lab init --root " + lab.Quote(r.Dir)}); wishes.Root != "" {
+			roots = append(roots, r)
+		}
+	}
 	if len(s.docs) == 0 && len(roots) > 0 {
 		if wishes.Root != "" {
 			roots = slices.DeleteFunc(roots, func(r fluxroot.Root) bool {
 				return !wishes.isRoot(r.Repo, strings.TrimPrefix(r.At.File, r.Repo.Dir+"/")) && path.Clean(wishes.Root) != r.Dir
 			})
+			if len(roots) == 0 {
+				roots = s.flux.Above(path.Clean(wishes.Root))
+			}
 			if len(roots) == 0 {
 				return nil, noRoot(wishes.Root)
 			}
@@ -167,6 +180,10 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	}
 	d := s.draft(name, wishes)
 	d.Namespace = engineNamespace(d.docs)
+	d.converge()
+	if more := d.addresses(); len(more) > len(repositories) { // also of what nothing leads to without them
+		return New(name, more, wishes)
+	}
 	d.follow()
 	if found := engineNamespace(d.docs); found != d.Namespace { // also of what charts and kustomizations contain
 		d = s.draft(name, wishes)
@@ -178,9 +195,9 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	}
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{
-			Exit: lab.ExitInvalid, Code: CodeNothing,
+			Exit: lab.ExitInvalid, Code: CodeNothing, Problems: append(d.generators(), unsure...),
 			Message: "no ApplicationSet or Application in " + joinedDirs(repositories) + ", and no folder that Flux syncs to a cluster",
-			Cure:    "name the repository that contains them: lab init --from DIR NEW",
+			Cure:    "name the repository that contains them, or a folder in which you write the first one: lab init --from DIR --from DIR NEW",
 		}
 	}
 	if wishes.Root != "" && len(d.Roots) == 0 {
@@ -243,7 +260,7 @@ func (d *drafting) done(f fstest.MapFS) *Draft {
 	slices.SortFunc(d.Keys, func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(a.Label), fmt.Sprint(b.Label)))
 	})
-	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, append(d.Without, d.doubled...)
+	d.Files, d.Repositories, d.Without = f, d.estate.Repositories, slices.Concat(d.Without, d.valueless(), d.doubled)
 	for _, doc := range d.docs {
 		if d.taken[doc] {
 			d.Without = append(d.Without, doc.left...)
@@ -277,19 +294,25 @@ func (d *drafting) environment(name string) *lab.Environment {
 	return &d.estate.Environments[len(d.estate.Environments)-1]
 }
 
-// choose returns one of the values that fit equally well: the wanted one, or the first.
+// choose returns one of the values that fit equally well, and keeps the choice.
 func (d *drafting) choose(c Choice) string {
-	if c.Took = c.Of[0]; slices.Contains(c.Of, d.wishes.Took[c.About]) {
-		c.Took = d.wishes.Took[c.About]
-	}
-	if like := d.wishes.like; like != nil && like.asked[c.About].Took != "" {
-		c.Took = like.asked[c.About].Took
-	}
+	c.Took = d.picked(c)
 	d.asked[c.About] = c
 	if len(c.Of) > 1 && !slices.ContainsFunc(d.Choices, func(o Choice) bool { return o.About == c.About }) {
 		d.Choices = append(d.Choices, c)
 	}
 	return c.Took
+}
+
+// picked returns the wanted value of a choice, or the first.
+func (d *drafting) picked(c Choice) string {
+	if like := d.wishes.like; like != nil && like.asked[c.About].Took != "" {
+		return like.asked[c.About].Took
+	}
+	if slices.Contains(c.Of, d.wishes.Took[c.About]) {
+		return d.wishes.Took[c.About]
+	}
+	return c.Of[0]
 }
 
 func noRoot(file string) error {

@@ -35,10 +35,19 @@ func (d *drafting) fluxDraft(roots []fluxroot.Root) (*Draft, error) {
 		d.Roots = append(d.Roots, r.At)
 	}
 	if len(roots) == 1 {
-		d.remotes = d.remoteClusters(roots[0])
+		d.remotes = d.remoteClusters(roots[0], d.expandRoot(roots[0], &lacks{}))
 	}
 	d.fluxClusters(roots)
 	seeds, l := d.seeds(roots)
+	for len(roots) == 1 { // what was missing may refer to more
+		found := d.remoteClusters(roots[0], l.reached)
+		if secrets(found) <= secrets(d.remotes) {
+			break
+		}
+		d.remotes, d.estate.Clusters, d.estate.Environments, d.keys, d.Choices, d.Addons = found, nil, nil, map[string]*Key{}, nil, nil
+		d.fluxClusters(roots)
+		seeds, l = d.seeds(roots)
+	}
 	d.Beside = append(d.Beside, d.flux.Unreached(d.reaches(roots, l))...)
 	out := d.estateFiles()
 	maps.Copy(out, seeds)
@@ -140,6 +149,9 @@ func nameClusters(list []fluxroot.Root) {
 	for i := range list {
 		r := &list[i]
 		name := strings.TrimPrefix(path.Base(r.Dir), ".")
+		if of := path.Dir(r.Dir); layers.MatchString(name) && path.Base(path.Dir(of)) == lab.ClustersDir {
+			name = path.Base(of)
+		}
 		if above := path.Base(path.Dir(r.Dir)); above != "." && (number.MatchString(name) || stageOf(name) == "" && stageOf(above) != "") {
 			name = above + "-" + name
 		}
@@ -172,6 +184,7 @@ func nameClusters(list []fluxroot.Root) {
 
 // buildable returns the roots that Flux can build, without those that are part of another one. What cannot be built is left out; it is an error if nothing remains.
 func (d *drafting) buildable(roots []fluxroot.Root) ([]fluxroot.Root, error) {
+	d.unbuilt = slices.Clone(d.unnamed)
 	var problems lab.Problems
 	reaches := map[string][]string{} // folders of roots -> Kustomizations
 	at := func(p lab.Position) string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
@@ -206,8 +219,7 @@ func (d *drafting) buildable(roots []fluxroot.Root) ([]fluxroot.Root, error) {
 var accessWords = regexp.MustCompile(`(^|-)(cluster|kubeconfig|kube|config|kcfg|secret|access|remote|admin|flux)(-|$)`)
 
 // remoteClusters returns the clusters whose kubeconfigs the Kustomizations and HelmReleases below a root refer to, and the repositories do not contain.
-func (d *drafting) remoteClusters(root fluxroot.Root) []target {
-	x := d.expandRoot(root, &lacks{})
+func (d *drafting) remoteClusters(root fluxroot.Root, x fluxset.Expansion) []target {
 	var list []target
 	seen := map[string]bool{}
 	for _, app := range slices.Concat(x.Roots, x.Applications) {
@@ -228,6 +240,14 @@ func (d *drafting) remoteClusters(root fluxroot.Root) []target {
 		}
 	}
 	return list
+}
+
+func secrets(of []target) int {
+	n := 0
+	for _, t := range of {
+		n += len(t.secrets)
+	}
+	return n
 }
 
 // isKubeconfig reports whether lab provides the content of a Secret.

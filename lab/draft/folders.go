@@ -13,6 +13,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/appset"
 	"homelab/lab/argo"
+	"homelab/lab/draft/manifest"
 	"homelab/lab/estate"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -42,13 +43,32 @@ func (d *drafting) folders() bool {
 			continue
 		}
 		d.tried[c] = true
-		docs := d.templates[c] // if it cannot be rendered
+		docs := slices.DeleteFunc(slices.Clone(d.templates[c]), func(doc *document) bool { return strings.Contains(manifest.Encode(doc.node), "{{") }) // if it cannot be rendered
 		if doc := d.folderDocument(c); doc != nil {
 			docs = []*document{doc}
+		} else if why, rendered := lacking(c); why != "" && (rendered || len(docs) == 0) {
+			docs, d.vague = nil, append(d.vague, vague{c, why})
 		}
 		d.docs, found = append(d.docs, docs...), found || len(docs) > 0
 	}
 	return found
+}
+
+// vague is a chart of Applications that cannot be a root with its own values.
+type vague struct {
+	folder
+	why string
+}
+
+// valueless returns the charts whose values are not here, as no Application that was found since syncs them.
+func (d *drafting) valueless() []Left {
+	var list []Left
+	for _, c := range d.vague {
+		if !d.synced(c.folder) {
+			list = append(list, Left{At: lab.Position{File: path.Join(c.repo.Dir, c.file), Line: 1}, Why: c.why + ": the chart is installed with values that are not here"})
+		}
+	}
+	return list
 }
 
 // unlinked returns the charts of Applications that nothing leads to, as something else is the root: each might be it.
@@ -152,24 +172,69 @@ func mentionsApplications(f folder) bool {
 // folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces. A chart may
 // need one of its value files for that. Of a kustomization that changes Applications, it deletes the rest.
 func (d *drafting) folderDocument(f folder) *document {
+	doc := &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: rootOf(f), folder: true}
+	doc.app.Spec.Destination.Namespace = estate.NamespaceOf(d.estate)
+	if leadsOnly(f, doc.app) {
+		return doc
+	}
+	values := Choice{About: "value file of chart " + f.dir, At: doc.at}
+	for _, name := range valueFiles(f) {
+		if doc.app.Spec.Source.Helm = (&appset.Helm{ValueFiles: []string{name}}); leadsOnly(f, doc.app) {
+			values.Of = append(values.Of, name)
+		}
+	}
+	if len(values.Of) == 0 {
+		doc.app.Spec.Source.Helm = nil
+		return d.changed(f, doc.app)
+	}
+	doc.values, doc.app.Spec.Source.Helm.ValueFiles = values, []string{d.picked(values)}
+	return doc
+}
+
+// rootOf returns an Application that syncs a folder to the engine's cluster.
+func rootOf(f folder) *appset.Template {
 	app := &appset.Template{Metadata: appset.Metadata{Name: "root"}}
 	app.Spec.Project = "default"
 	app.Spec.Source = &appset.Source{RepoURL: f.repo.URL, Path: f.dir, TargetRevision: "HEAD"}
-	app.Spec.Destination = appset.Destination{Server: appset.InCluster, Namespace: estate.NamespaceOf(d.estate)}
-	files := valueFiles(f)
-	for leads := leadsOnly(f, app); !leads; leads = leadsOnly(f, app) {
-		if len(files) == 0 {
-			return d.changed(f, app)
-		}
-		app.Spec.Source.Helm, files = &appset.Helm{ValueFiles: files[:1]}, files[1:]
-	}
-	return &document{repo: f.repo, file: f.file, at: lab.Position{File: path.Join(f.repo.Dir, f.file), Line: 1}, app: app, folder: true}
+	app.Spec.Destination.Server = appset.InCluster
+	return app
 }
 
 // leadsOnly reports whether an Application of a folder contains Applications, and nothing else but projects and namespaces.
 func leadsOnly(f folder, app *appset.Template) bool {
 	leading, others := contents(f, app)
-	return len(leading) > 0 && len(others) == 0
+	return len(leading) > 0 && len(others) == 0 && (path.Base(f.file) != "Chart.yaml" || !slices.ContainsFunc(leading, func(o render.Document) bool { return missing(o) != "" }))
+}
+
+// lacking returns what a chart of Applications lacks with its own values, or "", and whether it can be rendered with them.
+func lacking(f folder) (why string, rendered bool) {
+	app := rootOf(f)
+	objects, err := folderSource{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
+	if err != nil {
+		return err.Error(), false
+	}
+	for _, o := range objects {
+		if what := missing(o); what != "" {
+			return strict.Title(o.Node) + " has no " + what, true
+		}
+	}
+	return "", true
+}
+
+// missing returns what Argo CD requires of an Application that it does not have, or "".
+func missing(o render.Document) string {
+	app, problems := appset.ParseApplication(o.File, o.Node)
+	if len(problems) > 0 || app == nil || strict.Text(o.Node, "kind") != "Application" {
+		return ""
+	}
+	to := app.Spec.Destination
+	switch {
+	case slices.ContainsFunc(app.Spec.All(), func(s appset.Source) bool { return s.RepoURL == "" }):
+		return "repoURL"
+	case to.Server == "" && to.Name == "":
+		return "destination"
+	}
+	return ""
 }
 
 // contents returns the Applications and ApplicationSets of an Application's folder, and what is neither, nor a project or a namespace.

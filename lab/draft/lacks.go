@@ -27,6 +27,7 @@ type lacks struct {
 	namespaces map[namespace]lab.Position // in use
 	has        map[namespace]bool         // applied
 	unsure     map[namespace]bool         // used before it is certain that they are applied
+	reached    fluxset.Expansion          // from the first root, with all that
 }
 
 // namespace is a namespace of Flux's cluster, or of a remote one.
@@ -63,6 +64,7 @@ func (d *drafting) lack(l *lacks, roots []fluxroot.Root) {
 			}
 		}
 	}
+	l.reached = expanded[0]
 	for i := range roots {
 		l.namespacesOf(expanded[i])
 		for _, app := range slices.Concat(expanded[i].Roots, expanded[i].Applications) {

@@ -1,7 +1,9 @@
 package draft
 
 import (
+	"bytes"
 	"cmp"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -108,6 +110,10 @@ func (d *drafting) roots() {
 			d.another(created[creates[i]], Left{At: doc.at, Why: "another root creates the same: --root FILE takes this one"})
 			continue
 		}
+		if d.wishes.Root == "" && d.unlisted(doc, below) {
+			d.Beside = append(d.Beside, doc.at)
+			continue
+		}
 		if d.wishes.Root == "" && d.leading && idle(doc) && !(doc.folder && len(leads[doc]) > 0) && !folders[doc.repo.Dir+"/"+path.Dir(doc.file)] && !d.own[doc] {
 			d.Beside = append(d.Beside, doc.at)
 			continue
@@ -118,6 +124,10 @@ func (d *drafting) roots() {
 			d.another(deployed[again[0]], Left{At: doc.at, Why: "another root deploys the same: --root FILE takes this one"})
 			continue
 		}
+		if i := slices.IndexFunc(docs, func(o *document) bool { return d.taken[o] && d.overlays(o, doc) }); i >= 0 {
+			d.another(docs[i].at, Left{At: doc.at, Why: "another root is an overlay of the same base: --root FILE takes this one"})
+			continue
+		}
 		for _, title := range creates {
 			created[title] = doc.at
 		}
@@ -125,6 +135,9 @@ func (d *drafting) roots() {
 			deployed[what] = doc.at
 		}
 		d.taken[doc] = true
+		if len(doc.values.Of) > 0 {
+			d.choose(doc.values)
+		}
 		if doc.app != nil && !doc.folder && len(leads[doc]) > 0 && d.syncable(doc) != doc.node {
 			d.own[doc] = true
 		}
@@ -166,6 +179,39 @@ func (doc *document) comesFrom(other *document) bool {
 	return doc.from != nil && (doc.from == other || doc.from.comesFrom(other))
 }
 
+// overlays reports whether two roots are in kustomizations side by side that include the same folder: each is for another Argo CD.
+func (d *drafting) overlays(a, b *document) bool {
+	of := func(doc *document) []folder {
+		return slices.DeleteFunc(slices.Clone(d.kustomizations), func(k folder) bool {
+			return k.repo.Dir != doc.repo.Dir || k.file != doc.file && !d.reached(k)[doc.file]
+		})
+	}
+	return slices.ContainsFunc(of(a), func(k folder) bool {
+		return slices.ContainsFunc(of(b), func(o folder) bool {
+			return k != o && k.repo == o.repo && path.Dir(k.dir) == path.Dir(o.dir) && slices.ContainsFunc(d.kustomizations, func(base folder) bool {
+				return base.repo == k.repo && !d.component(base) && d.reached(k)[base.dir] && d.reached(o)[base.dir]
+			})
+		})
+	})
+}
+
+// component reports whether a kustomization is a component, which says nothing about what includes it.
+func (d *drafting) component(k folder) bool {
+	data, _ := fs.ReadFile(k.repo.FS, k.file)
+	return bytes.Contains(data, []byte("kind: Component"))
+}
+
+// unlisted reports whether the kustomization of a document's folder includes other roots of the folder, but not this one.
+func (d *drafting) unlisted(doc *document, below map[*document]bool) bool {
+	i := slices.IndexFunc(d.kustomizations, func(k folder) bool { return k.repo == doc.repo && k.dir == path.Dir(doc.file) })
+	if i < 0 || doc.folder || doc.from != nil || slices.Contains(d.includes[d.kustomizations[i]], doc.file) {
+		return false
+	}
+	return slices.ContainsFunc(d.docs, func(o *document) bool {
+		return !below[o] && !o.folder && o.repo == doc.repo && slices.Contains(d.includes[d.kustomizations[i]], o.file)
+	})
+}
+
 // creates returns the titles of the objects that a root creates: itself, unless it is a folder, and what it leads to.
 func (doc *document) creates(leads []*document) []string {
 	var titles []string
@@ -180,7 +226,7 @@ func (doc *document) creates(leads []*document) []string {
 	return titles
 }
 
-// deploys identifies the folders that documents deploy, each with the destination and what its objects are named after.
+// deploys identifies the folders that documents deploy, each with the destination and what its objects are named after, apart from the folder that the document is in.
 func (d *drafting) deploys(docs []*document) []string {
 	var list []string
 	for _, doc := range docs {
@@ -196,6 +242,7 @@ func (d *drafting) deploys(docs []*document) []string {
 						named = cmp.Or(s.Helm.ReleaseName, named)
 					}
 				}
+				named = strings.ReplaceAll(named, path.Base(path.Dir(doc.file)), "*")
 				list = append(list, strings.Join([]string{s.repo.Dir, path.Clean(s.Path), to.Server, to.Name, to.Namespace, named}, " "))
 			}
 		}

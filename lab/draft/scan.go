@@ -1,11 +1,13 @@
 package draft
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,6 +36,7 @@ type document struct {
 	uses []use
 	from *document // whose chart or kustomization generated it, or nil
 
+	values  Choice       // of a folder: the value file of its chart
 	folder  bool         // an Application of lab's for a folder that no other syncs; file is its Chart.yaml or kustomization
 	patches []*yaml.Node // of a folder: they delete what is not Argo CD's
 	left    []Left       // that
@@ -82,7 +85,7 @@ var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules
 type scan struct {
 	repositories           []lab.Repository
 	docs                   []*document
-	unnamed                []Left               // documents whose name or namespace is invalid, such as a placeholder
+	unnamed                []Left               // documents whose name or namespace is invalid, such as a placeholder, and what syncs artifacts
 	secrets                []target             // registered clusters
 	projects               []string             // names
 	permitted              []appset.Destination // by these
@@ -165,6 +168,46 @@ func (s *scan) walk(r *lab.Repository) error {
 		}
 	}
 	return err
+}
+
+var (
+	generates = regexp.MustCompile(`\bkind['"]?\s*[:=]\s*['"]?Application(Set)?\b`)
+	installs  = regexp.MustCompile(`\b(name|chart)['"]?\s*[:=]\s*['"]?(\S+/)?` + argo.AppsChart + `\b`) // a chart that makes them of values
+)
+
+// generators returns where files that are no manifests make Applications: Jsonnet, charts without values for it, templates of Terraform.
+func (d *drafting) generators() lab.Problems {
+	var problems lab.Problems
+	left := d.valueless()
+	for _, l := range left {
+		problems = append(problems, lab.Problem{Position: l.At, Message: l.Why})
+	}
+	for _, r := range d.repositories {
+		_ = fs.WalkDir(r.FS, ".", func(file string, e fs.DirEntry, err error) error { // walk reports errors
+			if err == nil && e.IsDir() && slices.Contains(skipped, e.Name()) {
+				return fs.SkipDir
+			}
+			if err != nil || !e.Type().IsRegular() || path.Ext(file) == ".md" {
+				return nil //nolint:nilerr // see above
+			}
+			if info, err := e.Info(); err != nil || info.Size() > mostBytes {
+				return nil //nolint:nilerr // see above
+			}
+			if slices.ContainsFunc(left, func(l Left) bool { return strings.HasPrefix(path.Join(r.Dir, file), path.Dir(l.At.File)+"/") }) {
+				return nil // as above
+			}
+			data, err := fs.ReadFile(r.FS, file)
+			at := generates.FindIndex(data)
+			if !bytes.Contains(data, []byte(argo.Group)) {
+				at = installs.FindIndex(data)
+			}
+			if err == nil && at != nil {
+				problems = append(problems, lab.Problem{Position: lab.Position{File: path.Join(r.Dir, file), Line: 1 + bytes.Count(data[:at[0]], []byte("\n"))}, Message: "makes Applications, but is no manifest"})
+			}
+			return nil
+		})
+	}
+	return problems
 }
 
 // isChart reports whether a folder is a chart.

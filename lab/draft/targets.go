@@ -107,7 +107,7 @@ func (d *drafting) targets() []target {
 					list = append(list, target{name: d.nameOf(to.Server, list), server: to.Server})
 				}
 			}
-			if t := (target{name: to.Name}); t.name != "" && !known(t.name) && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
+			if t := (target{name: to.Name}); t.name != "" && t.name != hub.Name && !known(t.name) && !t.hub() && len(validation.IsDNS1123Label(t.name)) == 0 {
 				list = append(list, t)
 			}
 		}

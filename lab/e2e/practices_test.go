@@ -116,3 +116,19 @@ func (l *testLab) megabytes() int {
 	}
 	return int(sum)
 }
+
+// storyOf returns the story of a sabotage: the longest name with which its own begins.
+func (l *testLab) storyOf(sabotage string) string {
+	l.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(l.estate, lab.ScenariosDir))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	story := ""
+	for _, e := range entries {
+		if strings.HasPrefix(sabotage, e.Name()+"-") && len(e.Name()) > len(story) {
+			story = e.Name()
+		}
+	}
+	return story
+}

@@ -9,7 +9,6 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,22 +30,6 @@ const (
 // basics are the other stories that each engine plays in CI. The practices are played by task stories.
 var basics = []string{"addon-toggle", "bridge-metadata", "drift", "environment-pin", "promotion"}
 
-// storyOf returns the story of a sabotage: the longest name with which its own begins.
-func (l *testLab) storyOf(sabotage string) string {
-	l.t.Helper()
-	entries, err := os.ReadDir(filepath.Join(l.estate, lab.ScenariosDir))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	story := ""
-	for _, e := range entries {
-		if strings.HasPrefix(sabotage, e.Name()+"-") && len(e.Name()) > len(story) {
-			story = e.Name()
-		}
-	}
-	return story
-}
-
 // stories plays the basic scenarios of the estate on real clusters, LAB_E2E_ROUNDS times (default once).
 func stories(t *testing.T, l *testLab) {
 	rounds := 1
@@ -59,21 +42,17 @@ func stories(t *testing.T, l *testLab) {
 	t.Run("unreachable clusters fail", func(t *testing.T) { l.within(t, unseen) })
 }
 
-// decidedByFlux are the cases of Flux that its controllers decide at once. lab/scenario plays all cases of both engines on a fake.
-var decidedByFlux = []string{"bridge-metadata-variable-not-read", "environment-pin-wrong-pin"}
+// sabotages are the cases that are detected soonest on the default estate, of more stories than the basic ones. Package scenario plays most in memory.
+var sabotages = map[lab.EngineType][]string{
+	lab.EngineArgoCD: {"addon-toggle-label-missing", "bridge-metadata-annotation-not-passed", "drift-self-heal-off", "environment-pin-wrong-pin", "promotion-gate-removed", "set-promotion-one-by-one"},
+	lab.EngineFlux:   {"bridge-metadata-variable-not-read", "environment-pin-wrong-pin", "set-promotion-one-by-one", "unwritten-key-with-a-default"},
+}
 
-// sabotage plays the basic scenarios on estates broken for them, one per file of a folder. Stories that need other images only run in memory.
+// sabotage plays stories on estates broken for them.
 func sabotage(t *testing.T, l *testLab) {
 	folder := map[lab.EngineType]string{lab.EngineArgoCD: "sabotage", lab.EngineFlux: "sabotage-flux"}[l.engine()]
-	cases, err := filepath.Glob("../scenario/testdata/" + folder + "/*.txtar")
-	if err != nil || len(cases) < 6 {
-		t.Fatal("no sabotage", err)
-	}
-	for _, file := range cases {
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
-		if !slices.Contains(basics, l.storyOf(name)) || l.engine() == lab.EngineFlux && !slices.Contains(decidedByFlux, name) {
-			continue
-		}
+	for _, name := range sabotages[l.engine()] {
+		file := filepath.Join("..", "scenario", "testdata", folder, name+".txtar")
 		t.Run(name, func(t *testing.T) { l.within(t, func(t *testing.T, l *testLab) { sabotaged(t, l, name, file) }) })
 	}
 	l.must("up") // deploys the restored estate

@@ -50,6 +50,7 @@ func (m *Moves) Look(want Want, pending []Pending) {
 	moved := len(pending) < m.left
 	m.left = min(m.left, len(pending))
 	for _, p := range pending {
+		p.Reason = lab.Uncounted(p.Health, p.Reason)
 		moved = moved || !m.seen[p]
 		m.seen[p] = true
 	}

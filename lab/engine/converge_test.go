@@ -24,6 +24,10 @@ func TestMoves(t *testing.T) {
 		{[]engine.Pending{failed}, 3},
 		{[]engine.Pending{failed, {Application: "api"}}, 3},
 		{nil, 4},
+		{[]engine.Pending{{Application: "api", Health: "Healthy", Sync: "OutOfSync", Reason: "no answer (retried 1 times)"}}, 5},
+		{[]engine.Pending{{Application: "api", Health: "Healthy", Sync: "OutOfSync", Reason: "no answer (retried 2 times)"}}, 5},
+		{[]engine.Pending{{Application: "api", Health: "Progressing", Reason: "1 of 3 ready"}}, 6},
+		{[]engine.Pending{{Application: "api", Health: "Progressing", Reason: "2 of 3 ready"}}, 7},
 	} {
 		if m.Look(want, c.pending); count != c.moves {
 			t.Errorf("look %d: %d moves, want %d", i, count, c.moves)

@@ -85,7 +85,8 @@ type Snapshot struct {
 	Silent []string // clusters whose own engine does not answer: their applications are unknown
 
 	// Behind returns the applications to wait for, including roots, that were last compared with another commit than the wanted one, or with another cluster
-	// than the registered one. It is never nil.
+	// than the registered one, those whose spec or sync is newer than their status, and the roots that have not converged: what they generate may change. It is
+	// never nil.
 	Behind func(want Want, registrations []Registered) []string
 }
 

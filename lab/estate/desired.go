@@ -153,6 +153,9 @@ func (l *loader) bridgedAt(o appset.Origin) lab.Position {
 
 // cureOf returns what makes a repository readable here, or why it cannot be.
 func cureOf(address string) string {
+	if strings.HasPrefix(address, "oci://") {
+		return "lab reads no artifacts of registries"
+	}
 	if _, err := lab.HostOf(address); err != nil && !lab.OverSSH(address) {
 		return err.Error()
 	}
@@ -190,9 +193,9 @@ func (l *loader) sourceFor(at lab.Position, app *appset.Template, source appset.
 		})
 		title = strings.Join([]string{"chart", use.Repository, use.Name, use.Version}, " ")
 	case !ours:
-		return made{err: absent(at, source.Path+" of "+source.RepoURL, cureOf(source.RepoURL))}
+		m = made{Source: from(nil), err: absent(at, source.Path+" of "+source.RepoURL, cureOf(source.RepoURL))}
 	case why != "":
-		return made{err: absent(at, source.Path+" of "+source.RepoURL, why)}
+		m = made{Source: from(nil), err: absent(at, source.Path+" of "+source.RepoURL, why)}
 	default:
 		m.Source = from(l.tree(r, source.TargetRevision))
 	}

@@ -37,7 +37,7 @@ func (l *loader) wantFlux(g *lab.Generated, w fluxset.World, app fluxset.Applica
 	of := desired.Part{Cluster: cmp.Or(app.Remote, home), Render: func() ([]render.Document, error) {
 		switch {
 		case app.Elsewhere != "":
-			return nil, absent(app.At, strings.TrimPrefix(app.Path+" of ", " of ")+app.Elsewhere, "mount a clone of it: spec.repositories of the hub")
+			return nil, absent(app.At, strings.TrimPrefix(app.Path+" of ", " of ")+app.Elsewhere, cureOf(app.Elsewhere))
 		case app.Objects == nil && app.LeftOut != "":
 			return nil, &render.Error{Problem: lab.Problem{Code: finding.LeftOut, Position: app.At, Message: app.LeftOut}}
 		}

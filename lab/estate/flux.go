@@ -292,7 +292,12 @@ func (l *loader) fluxRoot(cluster, root string) {
 		if r.Stalled {
 			l.at(finding.AppliesNothing, r.At, "Kustomization "+r.Name+" applies nothing: "+r.LeftOut, "fix it, or remove it by a patch in "+root)
 		}
+		if r.Mounted() && r.Place != nil {
+			l.fluxFlags(r)
+		}
 		if len(r.Releases) > 0 && w.Scope.Home != "" {
+			applications = append(applications, r)
+		} else if r.Mounted() && slices.ContainsFunc(r.Objects, isWorkload) {
 			applications = append(applications, r)
 		}
 	}
@@ -322,6 +327,7 @@ func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxs
 	addon, _ := l.estate.Addon(app.As)
 	g := generatedOf(app)
 	g.Namespace, g.LeftOut, g.Held = addon.Namespace, app.LeftOut, app.LeftOut == fluxset.Suspended
+	g.Root = app.Parent == "" && len(app.Releases) == 0
 	if app.Elsewhere != "" {
 		g.Others = append(g.Others, app.Elsewhere)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/appset"
@@ -18,6 +19,7 @@ import (
 	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
+	"homelab/lab/strict"
 )
 
 // chart records what a release needs: images, dependencies that are not vendored, and what its objects lack. What is not on this machine is unknown.
@@ -134,4 +136,10 @@ func placed(dir string) string {
 		return "the estate"
 	}
 	return dir
+}
+
+// isWorkload reports whether an object is more than a part of Flux, or a namespace.
+func isWorkload(o render.Document) bool {
+	group, _, _ := strings.Cut(strict.Text(o.Node, "apiVersion"), "/")
+	return !needs.IsFlux(group) && strict.Text(o.Node, "kind") != "Namespace"
 }

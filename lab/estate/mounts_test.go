@@ -2,6 +2,7 @@ package estate
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/bridge"
+	"homelab/lab/fluxset"
 	"homelab/lab/needs"
 )
 
@@ -98,8 +100,15 @@ kind: Deployment
 
 func loadForeign(t *testing.T, change func(dir string)) (*lab.Estate, error) {
 	t.Helper()
+	root := extracted(t, foreignEstate, change)
+	return Load(root.FS(), root.Name(), "test")
+}
+
+// extracted returns the folder "estate" of an archive, with the others beside it.
+func extracted(t *testing.T, archive string, change func(dir string)) *os.Root {
+	t.Helper()
 	dir := t.TempDir()
-	for _, f := range txtar.Parse([]byte(foreignEstate)).Files {
+	for _, f := range txtar.Parse([]byte(archive)).Files {
 		name := filepath.Join(dir, f.Name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -116,7 +125,109 @@ func loadForeign(t *testing.T, change func(dir string)) (*lab.Estate, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return Load(root.FS(), root.Name(), "test")
+	return root
+}
+
+// rootEstate is an estate on Flux beside a repository whose root has objects of its own.
+const rootEstate = `
+-- estate/environments/default/environment.yaml --
+apiVersion: lab/v1alpha1
+kind: Environment
+metadata: {name: default}
+-- estate/clusters/home/cluster.yaml --
+apiVersion: lab/v1alpha1
+kind: Cluster
+metadata: {name: home}
+spec:
+  role: hub
+  engine: {type: flux, shape: standalone}
+  repositories: {https://github.com/acme/home: ../home}
+-- estate/clusters/home/flux-system/gotk-sync.yaml --
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: flux-system, namespace: flux-system}
+spec: {interval: 1m, url: https://github.com/acme/home, ref: {branch: main}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: flux-system, namespace: flux-system}
+spec: {interval: 10m, path: ./root, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+-- home/root/apps.yaml --
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: apps, namespace: flux-system}
+spec: {interval: 10m, path: ./apps, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: web}
+-- home/root/web.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: web}
+spec: {containers: [{name: web, image: "ghcr.io/acme/web:1.2.3"}]}
+-- home/apps/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config, namespace: web}
+`
+
+// openRoot returns rootEstate with the files that lab generates.
+func openRoot(t *testing.T, change func(dir string)) *os.Root {
+	t.Helper()
+	return extracted(t, rootEstate, func(dir string) {
+		own := filepath.Join(dir, "estate")
+		e, err := Load(os.DirFS(own), own, "test", Ungenerated())
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := fluxset.Files(os.DirFS(own), e.Clusters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(own, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if change != nil {
+			change(dir)
+		}
+	})
+}
+
+// Objects in a root are part of the model, with what they need; a root that only leads to others is not.
+func TestMountedRootWithObjects(t *testing.T) {
+	names := func(change func(dir string)) (list []string, e *lab.Estate) {
+		root := openRoot(t, change)
+		e, apps, err := Desired(root.FS(), root.Name(), "test", WithImages(func(string) string { return "" }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, app := range apps {
+			docs, err := app.Parts[0].Render()
+			list = append(list, fmt.Sprint(app.Name, " ", len(docs), " ", err))
+		}
+		slices.Sort(list)
+		return list, e
+	}
+	got, e := names(nil)
+	if want := []string{"home-apps 1 <nil>", "home-flux-system 3 <nil>"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, a := range e.Applications {
+		if root := a.Name == "home-flux-system"; a.Root != root || slices.Equal(a.Pulls, []string{"ghcr.io/acme/web:1.2.3"}) != root {
+			t.Errorf("%s: root %t, pulls %q", a.Name, a.Root, a.Pulls)
+		}
+	}
+	got, _ = names(func(dir string) {
+		if err := os.Remove(filepath.Join(dir, "home/root/web.yaml")); err != nil {
+			t.Error(err)
+		}
+	})
+	if want := []string{"home-apps 1 <nil>"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 func TestLoadMountedRepository(t *testing.T) {
@@ -276,5 +387,62 @@ func TestLoadSelfSyncingRoot(t *testing.T) {
 	}
 	if len(e.Repositories) != 1 || e.Repositories[0].Name != "estate" || !e.Repositories[0].Written {
 		t.Errorf("repositories %+v", e.Repositories)
+	}
+}
+
+// The flags that a repository gives to its own Flux are left out with a note.
+func TestMountedRootFlags(t *testing.T) {
+	root := openRoot(t, func(dir string) {
+		for _, f := range txtar.Parse([]byte(`
+-- gotk-components.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: helm-controller, namespace: flux-system, labels: {app.kubernetes.io/part-of: flux}}
+spec: {template: {spec: {containers: [{name: manager, args: [--watch-all-namespaces=true]}]}}}
+-- instance.yaml --
+apiVersion: fluxcd.controlplane.io/v1
+kind: FluxInstance
+metadata: {name: flux, namespace: flux-system}
+spec:
+  cluster:
+    multitenant: true
+-- kustomization.yaml --
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [gotk-components.yaml]
+patches:
+- target: {kind: Deployment, name: helm-controller}
+  patch: |
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--no-cross-namespace-refs=true"}
+    # - --no-remote-bases=true
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--concurrent=20"}
+`)).Files {
+			name := filepath.Join(dir, "home/root/flux-system", f.Name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, f.Data, 0o644)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	e, err := Load(root.FS(), root.Name(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	for _, n := range e.Notes {
+		notes = append(notes, n.String())
+	}
+	const want = "../home/root/flux-system/instance.yaml:6: flags of Flux's controllers, left out, as the lab has its own Flux: multitenant: true, --no-cross-namespace-refs=true: "
+	if !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
+		t.Errorf("%q lack %q", notes, want)
+	}
+}
+
+func TestCureOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://github.com/acme/web": "mount a clone of it", "oci://ghcr.io/acme/web": "lab reads no artifacts of registries", "cnoe://web": "it is a folder that idpbuilder serves",
+	} {
+		if got := cureOf(address); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", address, got)
+		}
 	}
 }

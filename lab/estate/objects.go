@@ -79,13 +79,10 @@ func (l *loader) relate() {
 // unrenderable returns why Argo CD cannot render a source either, or "". What a chart of a chart repository makes of the cluster's state is not known.
 func (m made) unrenderable() string {
 	known := new(render.Error)
-	switch chart := m.Chart != ""; {
-	case !errors.As(m.err, &known) || known.Remote != "" || chart && (known.Limit || render.Mentions(m.Source, fluxset.OfCluster...)):
+	if !errors.As(m.err, &known) || known.Remote != "" || m.Chart != "" && (known.Limit || render.Mentions(m.Source, fluxset.OfCluster...)) {
 		return ""
-	case chart || render.TypeOf(m.FS, m.Source.Source) == render.Plain || known.Missing != "":
-		return known.String()
 	}
-	return known.Message
+	return known.String()
 }
 
 // missing returns the position that names a missing value file, " (FILE:LINE)".

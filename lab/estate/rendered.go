@@ -168,7 +168,7 @@ func (l *loader) renderFailed(t tree, x rendering, err error) {
 		l.note(finding.UnknownOutput, p.Position, "only the running engine knows what "+x.Application+" contains: "+p.Message, cure)
 	case x.root != nil || render.Exhausted(err):
 		l.problems = append(l.problems, p)
-	case x.FS != nil: // otherwise noted for the Application
+	case x.FS != nil && t.repo == nil: // otherwise noted for the Application
 		l.note(finding.CannotRender, p.Position, x.Application+" cannot be rendered: "+p.Message, p.Cure)
 	}
 }

@@ -264,7 +264,7 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 			continue
 		}
 		origins := app.Origins(sourceField(&app.Template, i, "path")...)
-		if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.File) }) {
+		if r == nil || slices.ContainsFunc(origins, func(o appset.Origin) bool { return l.isOwn(o.Position.File) }) {
 			l.addProblem(lab.Problem{Code: finding.PathMissing, Position: append(origins, app.Origins("metadata", "name")...)[0].Position, Message: of.NoFolder, Cure: "create it, or correct the path"})
 		}
 	}

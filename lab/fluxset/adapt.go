@@ -148,6 +148,11 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		if Name(o.Node) != name {
 			is["name"] += "|" + regexp.QuoteMeta(name)
 		}
+		for field := range is { // Flux patches before it substitutes variables
+			if before := strict.Text(o.Before, "metadata", field); strings.Contains(before, "${") {
+				is[field] += "|" + regexp.QuoteMeta(before)
+			}
+		}
 		return is
 	}
 	add := func(o render.Document, target map[string]string, patch, why string) {
@@ -191,7 +196,7 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 	}
 	for _, o := range app.Objects {
 		i := slices.IndexFunc(x.Applications, func(a Application) bool {
-			return isKustomization(o.Node) && a.Parent == app.Key() && a.Key() == key(o.Node)
+			return isKustomization(o.Node) && (a.Parent == app.Key() || m.copies[a.Parent]) && a.Key() == key(o.Node)
 		})
 		if i < 0 || !x.Applications[i].mounted {
 			continue

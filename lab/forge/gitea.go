@@ -191,7 +191,36 @@ func (g *Gitea) push(ctx context.Context, s State, tree Tree, message string) (P
 		}
 		err = e
 	}
+	if err == nil && head.commit == "" {
+		err = g.awaitFirst(ctx, s)
+	}
 	return res, err
+}
+
+// noteLimit is how long Gitea may take to note a commit, a fraction of a second as a rule.
+const noteLimit = 30 * time.Second
+
+// awaitFirst waits until Gitea has noted the first commit. It does so after the push, in memory: a forge that was stopped before would answer 404 to all that concerns pull requests.
+func (g *Gitea) awaitFirst(ctx context.Context, s State) error {
+	api, err := g.api(ctx, s)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(noteLimit); ; {
+		repo, _, err := api.GetRepo(g.creds.User, g.repository)
+		if err != nil || !repo.Empty {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return &lab.Error{
+				Exit: lab.ExitFailed, Code: "forge", Message: fmt.Sprintf("the forge has the first commit of repository %s, but calls it empty after %s", g.repository, noteLimit),
+				Cure: "lab up",
+			}
+		}
+		if err := lab.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // archived reports whether the repository is known to be read-only.

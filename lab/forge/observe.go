@@ -49,11 +49,10 @@ func (g *Gitea) container(ctx context.Context) (State, error) {
 }
 
 func (g *Gitea) inspect(ctx context.Context) (State, docker.Container, error) {
-	list, err := g.docker.Containers(ctx, "name=^/"+g.name+"$")
-	if err != nil || len(list) == 0 {
+	c, exists, err := g.docker.Container(ctx, g.name)
+	if err != nil || !exists {
 		return State{}, docker.Container{}, err
 	}
-	c := list[0]
 	if c.Labels[lab.LabelName] != g.lab {
 		return State{}, c, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + g.name + " exists and was not created by lab",

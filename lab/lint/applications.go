@@ -44,7 +44,7 @@ func (l *linter) shared() {
 			case o.Hook != "" || !needs.Applied(o.Document) || yields(o.Node):
 			case !taken:
 				first[k] = own
-			case own.bare && other.bare && own.mounted != other.mounted: // the estate provides what a mounted repository lacked
+			case own.mounted != other.mounted && (own.mounted || own.bare) && (other.mounted || other.bare): // the estate provides what a mounted repository lacked
 			case other.name != a.Name:
 				l.add(finding.Finding{
 					Rule: finding.SharedObject, Position: at, Subject: finding.Subject{Cluster: o.Cluster, Application: a.Name, Object: o.ID()},

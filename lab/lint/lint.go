@@ -176,10 +176,14 @@ func (l *linter) render(a desired.App) {
 // unrendered adds why an application lacks objects. The note about the application, which has the same reason, is left out.
 func (l *linter) unrendered(a application, p lab.Problem) {
 	_, message, _ := strings.Cut(p.Message, ": ")
-	if strings.HasPrefix(message, "HelmRelease ") && p.Code == finding.NotHere {
-		_, message, _ = strings.Cut(message, ": ")
+	reason := message // without the release, which notes name otherwise
+	if strings.HasPrefix(message, "HelmRelease ") {
+		_, reason, _ = strings.Cut(message, ": ")
 	}
-	if a.LeftOut == message {
+	if p.Code == finding.NotHere {
+		message = reason
+	}
+	if a.LeftOut != "" && strings.HasSuffix(message, a.LeftOut) {
 		return // nothing was tried
 	}
 	rule, known := finding.ByCode(p.Code)
@@ -194,11 +198,14 @@ func (l *linter) unrendered(a application, p lab.Problem) {
 		f.Position, f.Message = a.named(func(layer desired.Layer) bool { return p.Code == finding.ValueFileMissing && layer.File == p.File }), strings.TrimSpace(p.File+": "+message)
 	}
 	if f.Severity == finding.Note {
-		l.add(f)
+		if !slices.ContainsFunc(l.findings, func(n finding.Finding) bool { return n.Position == f.Position && strings.Contains(n.Message, message) }) {
+			l.add(f)
+		}
 		return
 	}
 	l.findings = slices.DeleteFunc(l.findings, func(n finding.Finding) bool {
-		return n.Rule == finding.LeftOut && n.Position == a.At && strings.Contains(n.Message, a.Name) && strings.Contains(n.Message, message)
+		same := strings.Contains(n.Message, reason) || f.Rule == finding.PathMissing && strings.Contains(n.Message, ": no folder ")
+		return n.Rule == finding.LeftOut && n.Position == a.At && strings.Contains(n.Message, a.Name) && same
 	})
 	l.add(f)
 }

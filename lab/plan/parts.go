@@ -24,6 +24,7 @@ type PartState struct {
 	Running   bool
 	Connected bool // to the lab's network, under its names
 	Answers   bool
+	Fault     string // why it is stopped or does not answer; may be empty
 	Behind    string // what its settings lack
 	Inputs    string
 }
@@ -76,15 +77,22 @@ func partAction(part Part, seen PartState) (lab.Action, string) {
 	case seen.Inputs != part.Inputs:
 		return lab.ActionUpdate, "image or settings changed"
 	case !seen.Running:
-		return lab.ActionRepair, "stopped"
+		return lab.ActionRepair, because("stopped", seen.Fault)
 	case !seen.Connected:
 		return lab.ActionRepair, "not connected to the lab's network"
 	case !seen.Answers:
-		return lab.ActionRepair, "does not answer"
+		return lab.ActionRepair, because("does not answer", seen.Fault)
 	case seen.Behind != "":
 		return lab.ActionUpdate, seen.Behind
 	}
 	return lab.ActionNone, "runs"
+}
+
+func because(reason, fault string) string {
+	if fault == "" {
+		return reason
+	}
+	return reason + ": " + fault
 }
 
 // LeftParts returns the parts that the estate no longer has, and that are kept because of what their volumes have.

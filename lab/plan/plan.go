@@ -69,7 +69,7 @@ type Observed struct {
 	Applications []lab.Application
 	Drift        []string // descriptions of missing or modified parts of the root application and its repositories
 	Unfamiliar   []string // clusters with nodes that are not configured for the lab's registry
-	Behind       []string // applications compared with an older commit than the forge's head, or with a former cluster
+	Behind       []string // applications that the engine has yet to compare, as in engine.Snapshot
 	Expected     []string // applications that should exist
 
 	newHub bool // the hub will be replaced

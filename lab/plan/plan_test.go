@@ -387,3 +387,18 @@ func TestBuildKeepsClusters(t *testing.T) {
 		}
 	}
 }
+
+func TestPartFault(t *testing.T) {
+	for _, c := range []struct {
+		seen PartState
+		want string
+	}{
+		{PartState{Exists: true}, "stopped"},
+		{PartState{Exists: true, Fault: "panic: no upstream"}, "stopped: panic: no upstream"},
+		{PartState{Exists: true, Running: true, Connected: true, Fault: "/ answers 500"}, "does not answer: / answers 500"},
+	} {
+		if action, reason := partAction(Part{}, c.seen); action != lab.ActionRepair || reason != c.want {
+			t.Errorf("%+v: %s, %s; want %s", c.seen, action, reason, c.want)
+		}
+	}
+}

@@ -24,7 +24,7 @@ import (
 type input struct {
 	Value
 	tree, file string
-	scalar     int      // its number in the file, counted as by scalars; whole for a file that is not YAML
+	scalar     int      // its number in the file or in the option's text, counted as by scalars; whole for a file that is not YAML
 	option     []string // path in the options; nil for files
 	line       int      // of a template, in which Text is changed; 0 for others
 	drop       bool     // without the line
@@ -84,7 +84,17 @@ func (t *tracer) first() ([]render.Document, []input, error) {
 		if positions := t.At(at); len(positions) > 0 {
 			in.Position, in.By = positions[0], slices.Compact(positions[1:])
 		}
-		inputs = append(inputs, in)
+		text, isText := v.(string)
+		if !isText {
+			inputs = append(inputs, in)
+			return
+		}
+		_ = scalars([]*yaml.Node{{Kind: yaml.ScalarNode, Value: text}}, func(within string, _ int, n *yaml.Node) {
+			one := in
+			one.Path, one.Text = in.Path+within, n.Value
+			inputs = append(inputs, one)
+			in.scalar++
+		})
 	})
 	return docs, inputs, nil
 }
@@ -188,7 +198,7 @@ func (t *tracer) render(inputs []input) ([]render.Document, error) {
 			changes[at] = append(changes[at], in)
 			continue
 		}
-		options, _ = changed(options, in.option).(map[string]any)
+		options, _ = changed(options, in.option, in.scalar).(map[string]any)
 	}
 	var failed error
 	docs, err := t.Render(options, func(tree string, files fs.FS) fs.FS {
@@ -239,17 +249,21 @@ func rewritten(data []byte, which []int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := change(docs, which); err != nil {
+		return nil, err
+	}
+	return encode(docs)
+}
+
+// change gives other values to the scalars with these numbers.
+func change(docs []*yaml.Node, which []int) error {
 	number := 0
-	err = scalars(docs, func(_ string, _ int, n *yaml.Node) {
+	return scalars(docs, func(_ string, _ int, n *yaml.Node) {
 		if slices.Contains(which, number) {
 			other(n)
 		}
 		number++
 	})
-	if err != nil {
-		return nil, err
-	}
-	return encode(docs)
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)
@@ -305,27 +319,31 @@ func leaves(v any, at []string, visit func(at []string, v any)) {
 	}
 }
 
-// changed returns decoded JSON with another value at a path. It shares the rest with the original.
-func changed(v any, at []string) any {
+// changed returns decoded JSON with another value at a path, or of a scalar in the text there. It shares the rest with the original.
+func changed(v any, at []string, scalar int) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if len(at) > 0 {
 			v = maps.Clone(v)
-			v[at[0]] = changed(v[at[0]], at[1:])
+			v[at[0]] = changed(v[at[0]], at[1:], scalar)
 		}
 		return v
 	case []any:
 		if len(at) > 0 {
 			if i, err := strconv.Atoi(at[0]); err == nil && i < len(v) {
 				v = slices.Clone(v)
-				v[i] = changed(v[i], at[1:])
+				v[i] = changed(v[i], at[1:], scalar)
 			}
 		}
 		return v
 	case bool:
 		return !v
 	case string:
-		return otherText(v)
+		n := &yaml.Node{Kind: yaml.ScalarNode, Value: v}
+		if err := change([]*yaml.Node{n}, []int{scalar}); err != nil {
+			return otherText(v)
+		}
+		return n.Value
 	case int, int64, float64, json.Number:
 		text, _ := json.Marshal(v) // a number always encodes
 		return json.Number(otherText(string(text)))

@@ -73,6 +73,14 @@ func TestTrace(t *testing.T) {
 			"data.y kept <- k/cm.yaml:6 data.y",
 			"metadata.name pre-a <- k/cm.yaml:3 metadata.name, k/kustomization.yaml:8 namePrefix",
 		}},
+		{"texts of the source", appset.Source{Path: "k", Kustomize: &appset.Kustomize{Patches: []appset.KustomizePatch{{Patch: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {y: theirs, z: more}\n"}}}}, []string{
+			"data.y theirs <- kustomize.patches.0.patch data.y",
+			"data.z more <- kustomize.patches.0.patch data.z",
+		}},
+		{"values of the source", appset.Source{Path: "web", Helm: &appset.Helm{Values: "replicas: 5\nmessage: hello\n"}}, []string{
+			"data.message hello <- helm.values message",
+			"spec.replicas 5 <- helm.values replicas",
+		}},
 		{"folder", appset.Source{Path: "k", Directory: &appset.Directory{Include: "cm.yaml"}}, []string{"data.x base <- k/cm.yaml:5 data.x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

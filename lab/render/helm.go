@@ -319,7 +319,7 @@ func (s Source) valueFile(name string) (fs.FS, string, error) {
 	name = s.substitute(name)
 	if u, err := url.Parse(name); err == nil && u.Scheme != "" {
 		if !fetched(name) {
-			return nil, "", failed(s.Path, fmt.Errorf("value file %s: Argo CD does not read %s://", name, u.Scheme))
+			return nil, "", failed(s.Path, fmt.Errorf("value file %s: only a plugin of Helm reads %s://, which lab's Argo CD does not have", name, u.Scheme))
 		}
 		return nil, "", remote(at, name, "takes values from "+name)
 	}

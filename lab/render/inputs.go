@@ -99,7 +99,8 @@ func (s Source) chartInputs(add func(ref, name string)) bool {
 	return true
 }
 
-// kustomizations calls add for the folders of a kustomization and those that it includes, and reports whether they are all that is read: kustomize refuses files elsewhere.
+// kustomizations calls add for the folders of a kustomization and those that it includes, and reports whether they are all that is read of the repository: kustomize
+// refuses files elsewhere, but those of charts. What is fetched is named in these folders.
 func (s Source) kustomizations(add func(dir string)) bool {
 	if o := s.Kustomize; o != nil && len(o.Components) > 0 {
 		return false
@@ -108,6 +109,8 @@ func (s Source) kustomizations(add func(dir string)) bool {
 	scan := &scanner{repository: newRepository(s.FS, nil), enter: func(dir string) {
 		bounded = bounded && closed(s.FS, dir)
 		add(dir)
+	}, fetch: func(string) {}, taken: func(data []byte) {
+		bounded = bounded && !(bytes.Contains(data, []byte("helm")) && bytes.Contains(data, []byte("../")))
 	}}
 	return scan.folder(s.Path, nil) == nil && bounded
 }

@@ -118,7 +118,9 @@ func TestInputs(t *testing.T) {
 			"kustomized/Kustomization":  {Data: []byte("resources: [base.yaml, ../base]\n")},
 			"base/kustomization.yaml":   {Data: []byte("resources: [a.yaml]\n")},
 			"base/a.yaml":               {Data: []byte("kind: A\n")},
-			"inflated/Kustomization":    {Data: []byte("helmCharts: [{name: web}]\n")},
+			"inflated/Kustomization":    {Data: []byte("helmCharts: [{name: web, repo: 'https://charts.example.com', version: 1.0.0}]\nresources: ['https://example.com/install.yaml', a.yaml]\n")},
+			"inflated/a.yaml":           {Data: []byte("kind: A\n")},
+			"home/Kustomization":        {Data: []byte("helmGlobals: {chartHome: ../charts}\nhelmCharts: [{name: web}]\n")},
 			"plain/a.yaml":              {Data: []byte("kind: A\n")},
 			"web/templates/_helper.tpl": {Data: []byte("\n")},
 		}
@@ -151,7 +153,10 @@ func TestInputs(t *testing.T) {
 		{"base/a.yaml", "kustomized", true},
 		{"base/kustomization.yaml", "kustomized", true},
 		{"kustomized/.argocd-source.yaml", "kustomized", true},
-		{"values/other.yaml", "inflated", true}, // it may read anything
+		{"values/other.yaml", "inflated", false},
+		{"inflated/a.yaml", "inflated", true},
+		{"inflated/Kustomization", "inflated", true},
+		{"values/other.yaml", "home", true}, // it may read anything
 		{"values/other.yaml", "missing", true},
 	} {
 		changed := files()

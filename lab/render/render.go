@@ -62,7 +62,8 @@ type Source struct {
 // line; for one changed by kustomize, that of the original; 0 if unknown. Column is 0 unless the value is unchanged.
 type Document struct {
 	*yaml.Node
-	File string
+	File   string
+	Before *yaml.Node // Node as it was before the substitution of variables, or nil
 }
 
 // Error is the reason that a folder cannot be rendered.

@@ -58,7 +58,7 @@ func (k Kustomization) substitute(doc *Document, r *repository) ([]Unset, error)
 		return nil, failed(doc.File, fmt.Errorf("%s is not a manifest after substitution: %s", strict.Title(doc.Node), problems.Error()))
 	}
 	Place(docs[0], doc.Node)
-	doc.Node = docs[0]
+	doc.Before, doc.Node = doc.Node, docs[0]
 	return missing, nil
 }
 

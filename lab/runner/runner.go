@@ -223,12 +223,9 @@ func (r *Runner) Observe(ctx context.Context) (service.State, error) {
 
 // reached reports whether the forge is in the supervisor's network.
 func (r *Runner) reached(ctx context.Context) (bool, error) {
-	list, err := r.docker.Containers(ctx, "name=^/"+r.forge+"$")
-	if err != nil || len(list) == 0 {
-		return false, err
-	}
-	_, connected := list[0].Addresses[Network(r.lab)]
-	return connected, nil
+	c, _, err := r.docker.Container(ctx, r.forge)
+	_, connected := c.Addresses[Network(r.lab)]
+	return connected, err
 }
 
 // Start makes both containers run; see Start of package service. The worker is first: the supervisor has its volume.

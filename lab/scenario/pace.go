@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"homelab/lab"
 )
 
 // pace notices progress during a wait: a state of what concerns it that was not seen before. A repeated state is not progress.
@@ -41,7 +43,9 @@ func (p *pace) see(w Wish, o observation) {
 // traits returns what counts of a state: not the time, and only events other than warnings, which repeat without progress.
 func traits(s State) []any {
 	if s.Application != nil {
-		return []any{*s.Application}
+		a := *s.Application
+		a.Message = lab.Uncounted(a.Health, a.Message)
+		return []any{a}
 	}
 	if s.Object == nil && s.Events == nil {
 		return []any{"absent"}

@@ -246,3 +246,28 @@ func TestApplicationsOfOneAddon(t *testing.T) {
 		t.Errorf("%d lanes", len(lanes))
 	}
 }
+
+// A sync that fails is tried again, which its message counts: no progress. A rollout's count of replicas is.
+func TestRetriesAreNoProgress(t *testing.T) {
+	at := ApplicationRef{Cluster: "prod", Addon: "web", Name: "prod-web"}.Subject()
+	for _, c := range []struct {
+		health, message, next string
+		moves                 bool
+	}{
+		{"Healthy", "the cluster does not answer (retried 3 times)", "the cluster does not answer (retried 4 times)", false},
+		{"Healthy", "read 10.0.0.1:4711: timeout", "read 10.0.0.1:4712: timeout", false},
+		{"Healthy", "the cluster does not answer (retried 3 times)", "forbidden (retried 4 times)", true},
+		{"Progressing", "1 of 3 replicas", "2 of 3 replicas", true},
+	} {
+		see := func(message string) observation {
+			return observation{subject: at, at: time.Now().Add(time.Minute), state: State{Known: true, Application: &Application{Application: lab.Application{Name: at.Name, Sync: "OutOfSync", Health: c.health, Message: message}}}}
+		}
+		w := Wish{Patience: time.Minute, Concerns: anything}
+		p := newPace(w, View{at: see(c.message).state})
+		before := p.moved
+		p.see(w, see(c.next))
+		if moves := p.moved != before; moves != c.moves {
+			t.Errorf("%s: %q, then %q: moves is %t", c.health, c.message, c.next, moves)
+		}
+	}
+}

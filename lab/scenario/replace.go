@@ -33,8 +33,10 @@ func (p *playing) upgrade(ctx context.Context, values map[string]any) (map[strin
 	return changed, err
 }
 
+// moveTo follows a lab whose engine was replaced. What was seen before does not count: it was the other's doing.
 func (p *playing) moveTo(w World) {
 	p.world, p.result.Moved = w, &w
 	p.locate()
 	p.recorder.replaced(w)
+	p.cursor = p.recorder.now()
 }

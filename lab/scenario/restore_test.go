@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -240,6 +241,45 @@ func TestRestoreNothingBegun(t *testing.T) {
 			b.want(b.play(), scenario.Broken)
 			if asked != 1 {
 				t.Errorf("%s: asked %d times", verb, asked)
+			}
+		})
+	}
+}
+
+// What was true when the engine began to be replaced proves nothing about the new one.
+func TestReplacedCountsFromItsEnd(t *testing.T) {
+	for verb, step := range map[string]string{"renew": "renew: {cluster: hub}", "switch": "switch: {engine: flux}"} {
+		stage(t, `
+  steps:
+    - title: it is red
+      expect: {object: &settings {cluster: prod, apiVersion: v1, kind: ConfigMap, namespace: default, name: settings}, has: {data.color: red}}
+    - title: replaced
+      `+step+`
+    - title: a minute passes
+      wait: {for: 1m}
+    - title: it still is
+      expect: {object: *settings, has: {data.color: red}, patience: 1m}
+`, nil, func(b *bench) {
+			settings := func(color string) *unstructured.Unstructured {
+				return &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": "settings"}, "data": map[string]any{"color": color},
+				}}
+			}
+			b.create("prod", settings("red"))
+			replace := func(w scenario.World, err error) (scenario.World, error) {
+				b.update("prod", settings("blue"))
+				synctest.Wait() // until it is seen
+				return w, err
+			}
+			world := b.player.World
+			b.player.World.Renew = func(ctx context.Context, cluster string) (scenario.World, error) {
+				return replace(world.Renew(ctx, cluster))
+			}
+			b.player.World.Switch = func(ctx context.Context, to lab.EngineType) (scenario.World, error) {
+				return replace(world.Switch(ctx, to))
+			}
+			if r := b.play(); r.Verdict != scenario.Failed || r.Steps[3].Title != "it still is" || r.Steps[3].Verdict != scenario.Failed {
+				t.Errorf("%s:\n%s", verb, story(r))
 			}
 		})
 	}

@@ -100,11 +100,11 @@ type Ports interface {
 // State is the observed state of a service. The zero value is an absent one.
 type State struct {
 	Exists    bool
-	Volume    bool // its volume exists, with or without a container
-	Running   bool // neither paused nor restarting
-	Connected bool // to all networks, under all names
-	Answers   bool // it runs and is healthy
-	Fault     string
+	Volume    bool           // its volume exists, with or without a container
+	Running   bool           // neither paused nor restarting
+	Connected bool           // to all networks, under all names
+	Answers   bool           // it runs and is healthy
+	Fault     string         // why it is stopped or does not answer; may be empty
 	Behind    string         // what its settings lack, though it answers
 	Inputs    string         // digest of its inputs, see Inputs
 	Ports     map[int]string // container port -> "127.0.0.1:5000", whether it runs or not
@@ -169,8 +169,8 @@ func (s *Service) Inputs(images ...lab.Image) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// answerLimit bounds one question about its health.
-const answerLimit = 2 * time.Second
+// answerLimit bounds one question about its health: on a busy machine, docker exec alone may take some seconds.
+const answerLimit = 10 * time.Second
 
 // Observe returns the state. An unresponsive service is not an error.
 func (s *Service) Observe(ctx context.Context) (State, error) {
@@ -183,6 +183,9 @@ func (s *Service) Observe(ctx context.Context) (State, error) {
 		return st, err
 	}
 	if !st.Running {
+		if st.Exists {
+			st.Fault = s.panicked(ctx)
+		}
 		return st, nil
 	}
 	switch err := s.health(ctx, st); {
@@ -196,13 +199,29 @@ func (s *Service) Observe(ctx context.Context) (State, error) {
 	return st, nil
 }
 
+// panicked returns the last panic of the container's program, or "": what else a stopped one wrote need not be why.
+func (s *Service) panicked(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	out, err := s.docker.Logs(ctx, s.Container(), 100)
+	if err != nil {
+		return ""
+	}
+	last := ""
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "panic: ") {
+			last = strings.TrimSpace(line)
+		}
+	}
+	return lab.Clip(last, 160)
+}
+
 func (s *Service) inspect(ctx context.Context) (State, docker.Container, error) {
 	name := s.Container()
-	list, err := s.docker.Containers(ctx, "name=^/"+name+"$")
-	if err != nil || len(list) == 0 {
+	c, exists, err := s.docker.Container(ctx, name)
+	if err != nil || !exists {
 		return State{}, docker.Container{}, err
 	}
-	c := list[0]
 	if c.Labels[lab.LabelName] != s.lab {
 		return State{}, c, &lab.Error{
 			Exit: lab.ExitFailed, Code: "not_ours", Message: "a container called " + name + " exists and was not created by lab",

@@ -5,6 +5,7 @@ package service_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"homelab/lab"
 	"homelab/lab/docker"
@@ -47,9 +49,10 @@ func TestContract(t *testing.T) {
 		Memory: 64 << 20, Processes: 50, CPUs: 0.5, Health: service.Get(8080, "/", "lab", "secret"),
 	})
 	t.Cleanup(func() {
-		_ = s.Remove(t.Context())
-		_, _ = d.Output(t.Context(), nil, "network", "rm", network)
-		_, _ = d.Output(t.Context(), nil, "image", "rm", "--force", image+":1", image+":2")
+		ctx := context.WithoutCancel(t.Context()) // it ends before cleanup
+		_ = s.Remove(ctx)
+		_, _ = d.Output(ctx, nil, "network", "rm", network)
+		_, _ = d.Output(ctx, nil, "image", "rm", "--force", image+":1", image+":2")
 	})
 	container := lab.PartName(name, "part")
 	ask := func(method, text string) string {
@@ -119,9 +122,9 @@ func TestContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	start()
-	list, err := d.Containers(t.Context(), "name=^/"+container+"$")
-	if err != nil || len(list) != 1 || !slices.Contains(list[0].Aliases[network], "part") || !slices.Contains(list[0].Aliases[network], "other") {
-		t.Errorf("%+v, %v", list, err)
+	c, exists, err := d.Container(t.Context(), container)
+	if err != nil || !exists || !slices.Contains(c.Aliases[network], "part") || !slices.Contains(c.Aliases[network], "other") {
+		t.Errorf("%+v, %v", c, err)
 	}
 
 	// a paused one goes on, and one whose network was made again joins that
@@ -133,6 +136,30 @@ func TestContract(t *testing.T) {
 	start()
 	if st, err := s.Observe(t.Context()); err != nil || st.Phase() != service.Ready {
 		t.Errorf("%+v, %v", st, err)
+	}
+
+	// one whose program ends says why
+	ending := service.New(name, d, dir, service.Spec{Name: "ending", Command: []string{"/server", "upstream"}, User: "1000:1000", Memory: 64 << 20, Processes: 50, CPUs: 0.5})
+	if err := ending.Start(t.Context(), func(string) {}, lab.Image{Ref: image + ":1"}); err != nil {
+		t.Error(err)
+	}
+	ticks, deadline := time.NewTicker(200*time.Millisecond), time.After(30*time.Second)
+	defer ticks.Stop()
+wait:
+	for {
+		st, err := ending.Observe(t.Context())
+		if err == nil && st.Phase() == "stopped" && st.Fault == "panic: no upstream" {
+			break
+		}
+		select {
+		case <-ticks.C:
+		case <-deadline:
+			t.Errorf("%+v, %v", st, err)
+			break wait
+		}
+	}
+	if err := ending.Remove(t.Context()); err != nil {
+		t.Error(err)
 	}
 
 	// others' objects of its name are left alone

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"homelab/lab"
@@ -51,7 +52,7 @@ type PlanStep struct {
 // NewPlanResult converts a plan, and the applications that the estate generates.
 func NewPlanResult(labName string, steps []lab.Step, applications []lab.Generated, losing OnlyInForge, asks Asks) PlanResult {
 	res := PlanResult{Lab: labName, OnlyInForge: losing, Untrusted: asks.Untrusted, Open: asks.Open, Effects: asks.Effects, EffectsUnknown: asks.EffectsUnknown}
-	for _, a := range applications {
+	for _, a := range listed(applications) {
 		res.Applications = append(res.Applications, PlanApplication{Name: a.Name, Cluster: a.Cluster, Addon: a.Addon, LeftOut: a.LeftOut})
 	}
 	for _, s := range steps {
@@ -65,7 +66,7 @@ func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated
 	if u.opts.JSON {
 		return u.JSON(NewPlanResult(labName, steps, applications, losing, asks))
 	}
-	u.Raw(text + planned(applications))
+	u.Raw(text + planned(listed(applications)))
 	if lines := ConsequenceLines(asks.Effects, most); len(lines) > 0 {
 		u.Raw("\nwhat the engine then does\n  " + strings.Join(lines, "\n  ") + "\n")
 	}
@@ -73,6 +74,11 @@ func (u *UI) Plan(labName string, steps []lab.Step, applications []lab.Generated
 		u.Raw("\nwhat the engine then does is unknown: " + asks.EffectsUnknown + "\n")
 	}
 	return nil
+}
+
+// listed leaves out roots that work, as lab status does.
+func listed(applications []lab.Generated) []lab.Generated {
+	return slices.DeleteFunc(slices.Clone(applications), func(a lab.Generated) bool { return !a.Listed() })
 }
 
 // planned lists the applications by cluster, in the estate's order, then those left out.

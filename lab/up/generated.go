@@ -8,11 +8,11 @@ import (
 	"homelab/lab"
 )
 
-// generated returns the applications that the estate generates for the clusters.
+// generated returns the applications that the estate generates for the clusters, roots aside.
 func (l *Lab) generated(clusters []lab.Cluster) []lab.Application {
 	var list []lab.Application
 	for _, a := range l.Estate.Applications {
-		if slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) {
+		if !a.Root && slices.ContainsFunc(clusters, func(c lab.Cluster) bool { return c.Name == a.Cluster }) {
 			list = append(list, a.Application)
 		}
 	}

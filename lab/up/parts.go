@@ -112,7 +112,7 @@ func (l *Lab) observeParts(ctx context.Context, s *Seen) error {
 	states, err := l.partStates(ctx, l.likelyParts())
 	s.Parts = map[string]plan.PartState{}
 	for name, st := range states {
-		s.Parts[name] = plan.PartState{Exists: st.Exists, Volume: st.Volume, Running: st.Running, Connected: st.Connected, Answers: st.Answers, Behind: st.Behind, Inputs: st.Inputs}
+		s.Parts[name] = plan.PartState{Exists: st.Exists, Volume: st.Volume, Running: st.Running, Connected: st.Connected, Answers: st.Answers, Fault: st.Fault, Behind: st.Behind, Inputs: st.Inputs}
 	}
 	return err
 }

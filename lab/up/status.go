@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"homelab/lab"
 	"homelab/lab/engine"
@@ -92,7 +93,7 @@ func off(s Status) []string {
 	}
 	for _, part := range s.Parts {
 		if standing := part.State.Phase(); standing != service.Ready && (s.Forge.Exists || part.State.Exists) {
-			list = append(list, "the "+part.Name+" is "+standing)
+			list = append(list, strings.TrimSuffix("the "+part.Name+" is "+standing+": "+part.State.Fault, ": "))
 		}
 	}
 	return list

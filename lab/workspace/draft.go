@@ -79,7 +79,7 @@ func (w *Workspace) drafts(states ...fs.FS) ([]*Workspace, error) {
 	var none *lab.Error
 	if errors.As(err, &none) && none.Code == draft.CodeNothing {
 		return nil, &lab.Error{
-			Exit: lab.ExitInvalid, Code: "no_estate", Message: "no estate in " + w.Estate.Dir + ", and none can be drafted: " + none.Message,
+			Exit: lab.ExitInvalid, Code: "no_estate", Problems: none.Problems, Message: "no estate in " + w.Estate.Dir + ", and none can be drafted: " + none.Message,
 			Cure: "lab init DIR creates one, -C DIR selects one",
 		}
 	}

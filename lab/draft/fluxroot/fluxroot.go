@@ -15,6 +15,7 @@ import (
 	"homelab/lab/draft/manifest"
 	"homelab/lab/flux"
 	"homelab/lab/fluxset"
+	"homelab/lab/render"
 	"homelab/lab/strict"
 )
 
@@ -24,6 +25,9 @@ type Candidates struct {
 	repositories   []synced // GitRepositories
 	instances      []synced // specs of FluxInstances, of Flux Operator
 	releases       []synced // HelmReleases, which may be patches
+
+	packed []packed // known once all are added
+	unsure []Root
 }
 
 type synced struct {
@@ -76,7 +80,7 @@ func (s *Candidates) Unreached(reached func(file string) bool) []lab.Position {
 	var list []lab.Position
 	for _, o := range slices.Concat(s.kustomizations, s.releases) {
 		complete := strict.Get(o.node, "spec", "sourceRef") != nil || strict.Get(o.node, "spec", "chart", "spec", "sourceRef") != nil || strict.Get(o.node, "spec", "chartRef") != nil
-		if complete && !reached(o.at.File) {
+		if complete && !reached(o.at.File) && !s.mayPack(o.repo, o.file) {
 			list = append(list, o.at)
 		}
 	}
@@ -118,12 +122,12 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 	}
 	for _, k := range s.kustomizations {
 		dir := k.syncs()
-		if dir != "." && !strings.HasPrefix(k.file, dir+"/") || dir == "." && (path.Base(path.Dir(k.file)) != flux.Namespace || k.ofArtifact()) {
+		if !s.bootstraps(k) || dir == "." && (path.Base(path.Dir(k.file)) != flux.Namespace || k.ofArtifact()) {
 			continue
 		}
 		r := Root{Repo: k.repo, Dir: dir, At: k.at, Name: cmp.Or(strict.Text(k.node, "metadata", "name"), flux.Namespace), Spec: k.built()}
 		for _, g := range s.repositories {
-			if strict.Text(g.node, "metadata", "name") == strict.Text(r.Spec, "sourceRef", "name") && g.repo == k.repo && strings.HasPrefix(g.file, path.Dir(k.file)) {
+			if g.beside(k, r.Spec) {
 				r.reads(g.node)
 			}
 		}
@@ -160,29 +164,105 @@ func (s *Candidates) Roots() (list []Root, bootstrapped bool) {
 	bootstrapped = len(list) > 0
 	if len(list) == 0 {
 		for _, k := range s.kustomizations {
-			if dir, is := clusterOf(k.file); is {
+			if dir, is := clusterOf(k.file); is && !s.mayPack(k.repo, k.file) {
 				add(Root{Repo: k.repo, Dir: dir, At: k.at, Name: flux.Namespace})
 			}
+		}
+		if others := slices.DeleteFunc(slices.Clone(list), func(r Root) bool { return path.Base(r.Dir) == "base" }); len(others) > 0 { // what they share
+			list = others
 		}
 	}
-	if len(list) == 0 {
+	for _, itself := range []bool{false, true} { // what only syncs itself counts if there is nothing else
+		if len(list)+len(s.unsure) > 0 {
+			break
+		}
 		for _, k := range s.kustomizations {
-			if dir := path.Dir(k.file); !s.leadsTo(k) && strict.Get(k.node, "spec", "sourceRef") != nil { // no patch
-				add(Root{Repo: k.repo, Dir: dir, At: k.at, Name: flux.Namespace})
+			if k.within() == itself && !s.leadsTo(k) && !s.mayPack(k.repo, k.file) && strict.Get(k.node, "spec", "sourceRef") != nil { // no patch
+				add(Root{Repo: k.repo, Dir: path.Dir(k.file), At: k.at, Name: flux.Namespace})
 			}
 		}
+		list, s.unsure = s.sure(list)
 	}
 	if len(list) == 0 {
 		list = s.unsynced()
 	}
-	for i := range list {
-		r := &list[i]
-		if r.Tree == nil {
-			r.Tree = r.Repo
+	for _, of := range [][]Root{list, s.unsure} {
+		for i := range of {
+			r := &of[i]
+			if r.Tree == nil {
+				r.Tree = r.Repo
+			}
+			r.withoutRemote()
 		}
-		r.withoutRemote()
 	}
 	return list, bootstrapped
+}
+
+// Unsure returns folders with Kustomizations that nothing syncs, once Roots has looked for others: whether they are clusters or parts of one is not in the repositories.
+func (s *Candidates) Unsure() []Root { return s.unsure }
+
+// Above returns the folder as a root, if it is above one of those.
+func (s *Candidates) Above(dir string) []Root {
+	for _, r := range s.unsure {
+		if dir == "." || strings.HasPrefix(r.Dir, dir+"/") {
+			r.Dir, r.hidden, r.Left = dir, nil, nil
+			r.withoutRemote()
+			return []Root{r}
+		}
+	}
+	return nil
+}
+
+// sure returns those of several folders that are clusters: they have Kustomizations of the same name, or are the only one that leads to others.
+func (s *Candidates) sure(list []Root) (sure, unsure []Root) {
+	if len(list) < 2 {
+		return list, nil
+	}
+	in := func(r Root, k synced) bool { return k.repo == r.Repo && path.Dir(k.file) == r.Dir }
+	alike := func(r Root) bool {
+		return slices.ContainsFunc(s.kustomizations, func(k synced) bool {
+			return in(r, k) && slices.ContainsFunc(s.kustomizations, func(o synced) bool {
+				return strict.Title(o.node) == strict.Title(k.node) && slices.ContainsFunc(list, func(other Root) bool { return (other.Repo != r.Repo || other.Dir != r.Dir) && in(other, o) })
+			})
+		})
+	}
+	leads := func(r Root) bool {
+		return slices.ContainsFunc(s.kustomizations, func(k synced) bool {
+			return in(r, k) && slices.ContainsFunc(s.kustomizations, func(o synced) bool {
+				return o.repo == k.repo && o.at != k.at && k.syncs() != "." && strings.HasPrefix(o.file, k.syncs()+"/")
+			})
+		})
+	}
+	not := func(is func(Root) bool) func(Root) bool { return func(r Root) bool { return !is(r) } }
+	if sure = slices.DeleteFunc(slices.Clone(list), not(alike)); len(sure) > 0 {
+		return sure, nil
+	}
+	if sure = slices.DeleteFunc(slices.Clone(list), not(leads)); len(sure) == 1 {
+		return sure, nil
+	}
+	return nil, list
+}
+
+// within reports whether a Kustomization is in the folder that it syncs, and that is not the whole repository.
+func (d synced) within() bool { return strings.HasPrefix(d.file, d.syncs()+"/") }
+
+// beside reports whether a GitRepository is that of a Kustomization's spec, and in its folder.
+func (d synced) beside(k synced, spec *yaml.Node) bool {
+	return strict.Text(d.node, "metadata", "name") == strict.Text(spec, "sourceRef", "name") && d.repo == k.repo && strings.HasPrefix(d.file, path.Dir(k.file))
+}
+
+// bootstraps reports whether a Kustomization that syncs itself is the first of a cluster: it has the name that `flux bootstrap` gives it, syncs a folder of clusters/, comes
+// with its source, or reads an artifact. Any other may be an application of a cluster whose first one is not here.
+func (s *Candidates) bootstraps(k synced) bool {
+	of, _ := clusterOf(k.file)
+	return (k.within() || k.syncs() == ".") && (strict.Text(k.node, "metadata", "name") == flux.Namespace || k.syncs() == of || k.ofArtifact() && k.included() ||
+		slices.ContainsFunc(s.repositories, func(g synced) bool { return g.beside(k, strict.Get(k.node, "spec")) }))
+}
+
+// included reports whether the folder that a Kustomization syncs has it: its kustomization may leave it out. What cannot be built may.
+func (d synced) included() bool {
+	docs, _, err := render.Kustomization{FS: d.repo.FS, Path: d.syncs()}.Build()
+	return err != nil || specOf(docs, strict.Text(d.node, "metadata", "name")) != nil
 }
 
 // clusterOf returns the folder in clusters/ that contains a file.

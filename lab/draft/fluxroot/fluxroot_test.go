@@ -75,8 +75,27 @@ func TestRoots(t *testing.T) {
 		}, want: []string{"a flux-system ", "b flux-system "}, bootstrapped: true},
 		"folders of clusters": {files: map[string]string{
 			"clusters/a/apps.yaml": kustomization("apps", "./apps"), "clusters/b/more/apps.yaml": kustomization("apps", "./apps"), "apps/web.yaml": kustomization("web", "./web"),
+			"clusters/base/apps.yaml": kustomization("apps", "./apps"),
 		}, want: []string{"clusters/a flux-system ", "clusters/b flux-system "}},
-		"not synced by another": {files: map[string]string{"top/apps.yaml": kustomization("apps", "./apps"), "apps/web.yaml": kustomization("web", "./web")}, want: []string{"top flux-system "}},
+		"not synced by another":             {files: map[string]string{"top/apps.yaml": kustomization("apps", "./apps"), "apps/web.yaml": kustomization("web", "./web")}, want: []string{"top flux-system "}},
+		"parts of one cluster, or clusters": {files: map[string]string{"a/web.yaml": kustomization("web", "./web"), "b/api.yaml": kustomization("api", "./api")}},
+		"clusters of one shape": {files: map[string]string{
+			"a/apps.yaml": kustomization("apps", "./apps"), "b/apps.yaml": kustomization("apps", "./apps"), "c/other.yaml": kustomization("other", "./other"),
+		}, want: []string{"a flux-system ", "b flux-system "}},
+		"one that leads on": {files: map[string]string{
+			"a/apps.yaml": kustomization("apps", "./apps"), "apps/web.yaml": kustomization("web", "./web"), "c/other.yaml": kustomization("other", "./other"),
+		}, want: []string{"a flux-system "}},
+		"an application that syncs itself": {files: map[string]string{
+			"prod/apps.yaml": kustomization("apps", "./apps"), "infra/web/web.yaml": kustomization("web", "./infra/web"),
+		}, want: []string{"prod flux-system "}},
+		"nothing but what syncs itself": {files: map[string]string{"infra/web/web.yaml": kustomization("web", "./infra/web")}, want: []string{"infra/web flux-system "}},
+		"applications beside what they sync": {files: map[string]string{
+			"clusters/one/apps/apps.yaml": strings.ReplaceAll(kustomization("apps", "./clusters/one/apps"), "GitRepository", "OCIRepository"), "clusters/one/apps/kustomization.yaml": "resources: [map.yaml]\n",
+			"clusters/one/apps/map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		}, want: []string{"clusters/one flux-system "}},
+		"a cluster that syncs itself": {files: map[string]string{"infra/one/sync.yaml": kustomization("one", "./infra/one") + source}, want: []string{
+			"infra/one one https://git.example.com/acme/origin",
+		}, bootstrapped: true},
 		"releases beside kustomizations of clusters": {files: map[string]string{
 			"apps/web.yaml":                 object("helm.toolkit.fluxcd.io/v2", "HelmRelease", "web", "interval: 1m"),
 			"clusters/a/kustomization.yaml": "resources: [../../apps/web.yaml]\n",
@@ -93,6 +112,22 @@ func TestRoots(t *testing.T) {
 				t.Errorf("%q, bootstrapped %t", got, bootstrapped)
 			}
 		})
+	}
+}
+
+// What an artifact may contain makes no root: its paths are not those of the repository.
+func TestPacked(t *testing.T) {
+	ofArtifact := strings.NewReplacer("GitRepository", "OCIRepository").Replace
+	s := candidates(t, map[string]string{
+		"deploy/clusters/one/flux.yaml": object("fluxcd.controlplane.io/v1", "FluxInstance", "flux", "sync: {kind: OCIRepository, url: 'oci://git.example.com/acme/fleet', path: clusters/one}"),
+		"deploy/clusters/one/apps.yaml": ofArtifact(kustomization("apps", "./apps")), "deploy/clusters/base/base.yaml": ofArtifact(kustomization("base", "./base")),
+	})
+	if roots, _ := s.Roots(); len(roots) > 0 {
+		t.Errorf("%+v", roots)
+	}
+	const want = "it syncs clusters/one of oci://git.example.com/acme/fleet, and the repository has deploy/clusters/one: if that is an artifact of deploy, draft from ../fleet/deploy: lab init --from"
+	if left := s.Packed(); len(left) != 1 || left[0].Why != want || left[0].At.File != "../fleet/deploy/clusters/one/flux.yaml" {
+		t.Errorf("%+v", left)
 	}
 }
 

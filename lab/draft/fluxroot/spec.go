@@ -121,7 +121,7 @@ func (s *Candidates) unsynced() []Root {
 				return nil //nolint:nilerr // unreadable folders are not clusters
 			case e.IsDir() && e.Name() == ".git":
 				return fs.SkipDir
-			case e.IsDir() || !is || !slices.Contains(render.Kustomizations, e.Name()):
+			case e.IsDir() || !is || !slices.Contains(render.Kustomizations, e.Name()) || s.mayPack(hr.repo, name):
 				return nil
 			}
 			r := Root{Repo: hr.repo, Dir: dir, At: lab.Position{File: path.Join(hr.repo.Dir, name), Line: 1}, Name: flux.Namespace}

@@ -270,17 +270,24 @@ func TestBehind(t *testing.T) {
 	if _, err := a.ApplyRoot(t.Context(), engine.Root{Manifest: []byte(rootManifest)}); err != nil {
 		t.Fatal(err)
 	}
-	at := func(revision string) {
-		hub.patch(t, applications, "addons", map[string]any{"status": map[string]any{"sync": map[string]any{"revision": revision}}})
+	at := func(revision, sync string) {
+		hub.patch(t, applications, "addons", map[string]any{"status": map[string]any{
+			"health": map[string]any{"status": "Healthy"},
+			"sync": map[string]any{"status": sync, "revision": revision, "comparedTo": map[string]any{
+				"source":      map[string]any{"repoURL": "http://forge/estate.git", "targetRevision": "main", "path": "addons"},
+				"destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": "argocd"},
+			}},
+		}})
 	}
-	at("c1")
+	at("c1", "Synced")
 	if s, err := a.Snapshot(t.Context()); err != nil || !s.Root || s.Revision != "c1" || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}, nil), []string{"addons"}) {
 		t.Errorf("behind: %+v, %v", s, err)
 	}
-	if s, err := a.Snapshot(t.Context()); err != nil || s.Settled {
-		t.Errorf("settled: %+v, %v", s, err)
+	at("c2", "OutOfSync")
+	if s, err := a.Snapshot(t.Context()); err != nil || s.Settled || !slices.Equal(s.Behind(engine.Want{Revision: "c2"}, nil), []string{"addons"}) {
+		t.Errorf("not synced: %+v, %v", s, err)
 	}
-	at("c2")
+	at("c2", "Synced")
 	if s, err := a.Snapshot(t.Context()); err != nil || len(s.Behind(engine.Want{Revision: "c2"}, nil)) > 0 {
 		t.Errorf("at the head: %+v, %v", s, err)
 	}

@@ -38,7 +38,8 @@ func (a *ArgoCD) Snapshot(ctx context.Context) (engine.Snapshot, error) {
 		v.since = validSince(registrations, want)
 		var names []string
 		for _, app := range v.relevant(want) {
-			if v.stale(app, want, estate) {
+			_, waiting := v.unconverged(app, want, estate)
+			if v.stale(app, want, estate) || waiting && (app.root() || app.Status.Sync.Status == "Synced" && app.healthy(want)) {
 				names = append(names, app.Metadata.Name)
 			}
 		}

@@ -21,7 +21,11 @@ func tracking(ctx context.Context, hub kube.Clients, namespace string) (survey.T
 	}
 	data, _, _ := unstructured.NestedStringMap(settings.Object, "data")
 	if data["application.resourceTrackingMethod"] != "label" { // with both, the annotation decides
-		return survey.Tracking{Own: []string{trackingID}}, nil
+		t := survey.Tracking{Own: []string{trackingID}}
+		if id := data["installationID"]; id != "" {
+			t.Mark = "argocd.argoproj.io/installation-id=" + id
+		}
+		return t, nil
 	}
 	label := cmp.Or(data["application.instanceLabelKey"], "app.kubernetes.io/instance")
 	return survey.Tracking{Label: label, Namer: schema.GroupKind{Group: applications.Group, Kind: "Application"}}, nil

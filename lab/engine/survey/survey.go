@@ -79,6 +79,7 @@ type pod struct {
 // Tracking is how an engine tracks objects.
 type Tracking struct {
 	Own   []string         // its own labels and annotations
+	Mark  string           // "KEY=VALUE" of an annotation without which Own does not count, or ""
 	Label string           // a label that others set, too: it tracks if its value is the name of an object of kind Namer
 	Namer schema.GroupKind // of Label
 }
@@ -171,7 +172,7 @@ func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionRes
 			continue
 		}
 		k.namespace, k.name = o.Namespace, o.Name
-		found := object{uid: o.UID, tracking: tracking(&o, keys.Own)}
+		found := object{uid: o.UID, tracking: keys.of(&o)}
 		if kind.Resource != "endpoints" { // Kubernetes copies their Services' labels
 			found.label = o.Labels[keys.Label]
 		}
@@ -180,10 +181,13 @@ func (s Survey) list(ctx context.Context, c Cluster, kind schema.GroupVersionRes
 	return nil
 }
 
-// tracking returns an object's labels and annotations of these keys, or "".
-func tracking(o metav1.Object, keys []string) string {
+// of returns the engine's own labels and annotations of an object, or "".
+func (t Tracking) of(o metav1.Object) string {
+	if key, value, marked := strings.Cut(t.Mark, "="); marked && o.GetAnnotations()[key] != value {
+		return ""
+	}
 	var parts []string
-	for _, key := range keys {
+	for _, key := range t.Own {
 		for _, in := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
 			if v := in[key]; v != "" {
 				parts = append(parts, key+"="+v)

@@ -119,3 +119,20 @@ func TestUnknown(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Argo CD ignores what another one that shares the cluster tracks.
+func TestMark(t *testing.T) {
+	o := partial("settings", "1", "web:settings")
+	keys := Tracking{Own: []string{track}, Mark: "example.com/id=ours"}
+	if got := keys.of(o); got != "" {
+		t.Errorf("without the mark: %q", got)
+	}
+	o.Annotations["example.com/id"] = "theirs"
+	if got := keys.of(o); got != "" {
+		t.Errorf("of another: %q", got)
+	}
+	o.Annotations["example.com/id"] = "ours"
+	if got, want := keys.of(o), track+"=web:settings"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -47,9 +47,7 @@ func (r *Repository) Merge(ctx context.Context, number int64, m Merging) (q Requ
 		m.Style = MergeCommit
 	}
 	drop := !m.Keep
-	ctx, cancel := context.WithTimeout(ctx, mergeLimit)
-	defer cancel()
-	for {
+	for deadline := time.Now().Add(mergeLimit); ; {
 		if q, err = r.Get(ctx, number); err != nil {
 			return q, false, err
 		}
@@ -75,7 +73,10 @@ func (r *Repository) Merge(ctx context.Context, number int64, m Merging) (q Requ
 				return now, false, m.refused(now, resp.Status)
 			}
 		}
-		if lab.Sleep(ctx, mergePause) != nil {
+		if err := lab.Sleep(ctx, mergePause); err != nil {
+			return q, false, err
+		}
+		if time.Now().After(deadline) {
 			return q, false, m.refused(q, resp.Status)
 		}
 	}
@@ -106,7 +107,7 @@ func (m Merging) refused(q Request, status string) error {
 		Cure: "its commit statuses, the branch's protection and the account's rights decide",
 	}
 	if !q.Mergeable {
-		e.Message = fmt.Sprintf("%s cannot be merged into %s: both changed the same lines", named(q.Number), q.Base)
+		e.Message = fmt.Sprintf("%s cannot be merged into %s: both changed the same lines, or the forge has not compared them within %s", named(q.Number), q.Base, mergeLimit)
 		e.Details, e.Cure = nil, fmt.Sprintf("merge %s into %s in a clone, and push that", q.Base, q.Head)
 	}
 	return e

@@ -73,7 +73,7 @@ func TestEngineContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	scenariotest.EngineContract(t, scenariotest.Hub{
-		Engine: Engine{Hub: a, probe: 20 * time.Millisecond, answer: 200 * time.Millisecond},
+		Engine: Engine{Hub: a, probe: 20 * time.Millisecond, answer: 2 * time.Second},
 		Shut:   h.freeze, Open: h.goOn, Patience: 10 * time.Second,
 		Expects: []scenario.Subject{scenario.ApplicationOf("dev", "podinfo"), scenario.ApplicationOf("prod", "podinfo")},
 	})

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"homelab/lab"
@@ -30,7 +31,7 @@ var recorded []byte
 type Sums map[string]string
 
 // Recorded returns the sums that lab was made with.
-func Recorded() Sums { return Parse(recorded) }
+var Recorded = sync.OnceValue(func() Sums { return Parse(recorded) })
 
 // Parse reads a go.sum. Other lines than sums are ignored, as by the go command.
 func Parse(text []byte) Sums {

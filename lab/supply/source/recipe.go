@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed recipes.yaml files
@@ -109,10 +110,17 @@ type Content struct {
 }
 
 // Builtin returns the built-in recipes, for images of this machine's architecture.
-func Builtin() (*Recipes, error) { return For(runtime.GOARCH) }
+var Builtin = sync.OnceValues(func() (*Recipes, error) { return parseFor(runtime.GOARCH) })
 
 // For returns the built-in recipes, for images of an architecture.
 func For(arch string) (*Recipes, error) {
+	if arch == runtime.GOARCH {
+		return Builtin()
+	}
+	return parseFor(arch)
+}
+
+func parseFor(arch string) (*Recipes, error) {
 	data, err := embedded.ReadFile(RecipesFile)
 	if err != nil {
 		return nil, fmt.Errorf("recipes: %w", err)

@@ -34,6 +34,9 @@ func (v View) Judge(want engine.Want, ask *Asker, registrations []engine.Registe
 	}
 	var list []Pending
 	for _, k := range v.Layers {
+		if slices.Contains(want.LeftOut, v.nameOf(k)) {
+			continue
+		}
 		if p := v.judgeLayer(k, want, ask); p.Application != "" {
 			list = append(list, p)
 		}

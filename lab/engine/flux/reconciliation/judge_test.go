@@ -68,6 +68,12 @@ func TestJudge(t *testing.T) {
 			},
 			pending: []string{"flux-system Degraded: no such file"},
 		},
+		"root left out": {
+			change: func(t *testing.T, c *kubetest.Cluster) {
+				c.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready False BuildFailed: no such file"))
+			},
+			want: func(w *engine.Want) { w.LeftOut = []string{lab.ApplicationName("", "flux-system")} },
+		},
 		"root waits for health": {
 			change: func(t *testing.T, c *kubetest.Cluster) {
 				c.Patch(t, Kustomizations, flux.Namespace, "flux-system", conditions("Ready False HealthCheckFailed: podinfo"))

@@ -9,6 +9,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 {
+		panic("no " + os.Args[1])
+	}
 	err := http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want, err := os.ReadFile("/etc/part/password")
 		if _, got, _ := r.BasicAuth(); err != nil || got != strings.TrimSpace(string(want)) {
