@@ -79,7 +79,7 @@ func (g *Gitea) explainSilence(ctx context.Context, silent *silentError) error {
 		Exit: lab.ExitFailed, Code: "forge", Message: fmt.Sprintf("the lab's Git server did not answer for %s", silent.after), Details: []string{"waited for: " + silent.what},
 		Cure: "docker restart " + g.name + ", then " + up, Err: silent,
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainLimit)
 	defer cancel()
 	switch s, container, err := g.inspect(ctx); {
 	case err == nil && container.Paused():

@@ -23,8 +23,9 @@ import (
 const Repository = "estate"
 
 const (
-	httpPort    = "3000" // in the container
-	answerLimit = 2 * time.Second
+	httpPort     = "3000" // in the container
+	answerLimit  = 2 * time.Second
+	explainLimit = 10 * time.Second // of docker, asked why a call failed: on a busy machine, it alone may take some seconds
 )
 
 // Credentials are the admin's, which only lab itself uses, and Gitea's keys. The password must be random, of at least

@@ -294,7 +294,7 @@ func (g *Gitea) health(ctx context.Context, s State) error {
 
 // startError adds Gitea's last log lines.
 func (g *Gitea) startError(ctx context.Context, how string, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainLimit)
 	defer cancel()
 	e := &lab.Error{
 		Exit: lab.ExitFailed, Code: "forge", Message: "the lab's Git server " + how, Err: err,

@@ -86,7 +86,7 @@ func (c Command) Pipe(ctx context.Context, out io.Writer, args ...string) error 
 	}
 	cmd.Env = append(c.environment(), c.Env...)
 	cmd.Stdin, cmd.Stdout = c.Stdin, out
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 3 * time.Second // the transport, which outlives a killed git, keeps the pipes open
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	err := cmd.Run()
