@@ -311,6 +311,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		}
 		switch _, known := l.estate.Cluster(app.Cluster); {
 		case !known:
+			l.noteOnce(finding.Unassigned, app.At, fmt.Sprintf("Kustomization %s/%s belongs to no cluster: what it applies is neither shown nor compared", app.Namespace, app.Name), "move it to the namespace of a cluster, such as "+flux.NamespaceOf(l.estate.Hub().Name))
 		case l.estate.Hub().Engine.Everywhere() && app.Cluster != cluster:
 			l.addProblem(lab.Problem{
 				Code: finding.ReachedTwice, Position: app.At, Message: fmt.Sprintf("Kustomization %s of cluster %s is reached from %s", app.Name, app.Cluster, root),

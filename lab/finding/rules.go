@@ -46,6 +46,7 @@ const (
 	LiteralVariable     = "literal-variable"
 	AppliesNothing      = "applies-nothing"
 	ReachedTwice        = "reached-twice"
+	Unassigned          = "unassigned"
 	GeneratedStale      = "generated-stale"
 	Unsyncable          = "unsyncable"
 	UnstableValue       = "unstable-value"
@@ -318,6 +319,11 @@ func ofFiles() []Rule {
 			ReachedTwice, Error, "a cluster's Kustomization is reached from the root of another",
 			"Two engines would apply the same.",
 			"In the standalone shape, a cluster's root reads its own folder only.",
+		},
+		{
+			Unassigned, Warning, "a Kustomization is outside the namespaces of clusters",
+			"Flux applies it and `lab up` waits for it, but what it applies is neither shown nor compared.",
+			"Move it to the namespace of its cluster, such as `cluster-hub`.",
 		},
 		{
 			GeneratedStale, Error, "a file of `lab generate` is missing, stale or left over",
