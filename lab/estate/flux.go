@@ -311,7 +311,7 @@ func (l *loader) fluxRoot(cluster, root string) {
 		}
 		switch _, known := l.estate.Cluster(app.Cluster); {
 		case !known:
-			l.noteOnce(finding.Unassigned, app.At, fmt.Sprintf("Kustomization %s/%s belongs to no cluster: what it applies is neither shown nor compared", app.Namespace, app.Name), "move it to the namespace of a cluster, such as "+flux.NamespaceOf(l.estate.Hub().Name))
+			l.unassigned(app)
 		case l.estate.Hub().Engine.Everywhere() && app.Cluster != cluster:
 			l.addProblem(lab.Problem{
 				Code: finding.ReachedTwice, Position: app.At, Message: fmt.Sprintf("Kustomization %s of cluster %s is reached from %s", app.Name, app.Cluster, root),
@@ -322,6 +322,12 @@ func (l *loader) fluxRoot(cluster, root string) {
 		}
 	}
 	l.resourceSets(w, x)
+}
+
+// unassigned notes that an application is in no cluster's namespace.
+func (l *loader) unassigned(app fluxset.Application) {
+	l.noteOnce(finding.Unassigned, app.At, fmt.Sprintf("%s %s/%s belongs to no cluster: what it applies is neither shown nor compared", strict.Text(app.Manifest, "kind"), app.Namespace, app.Name),
+		"move it to the namespace of a cluster, such as "+flux.NamespaceOf(l.estate.Hub().Name))
 }
 
 func (l *loader) fluxApplication(w fluxset.World, x fluxset.Expansion, app fluxset.Application) {

@@ -19,6 +19,7 @@ func (l *loader) resourceSets(w fluxset.World, x fluxset.Expansion) {
 	at := lab.Position{}
 	for _, app := range x.Sets {
 		if _, known := l.estate.Cluster(app.Cluster); !known {
+			l.unassigned(app)
 			continue
 		}
 		g := generatedOf(app)

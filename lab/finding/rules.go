@@ -321,7 +321,7 @@ func ofFiles() []Rule {
 			"In the standalone shape, a cluster's root reads its own folder only.",
 		},
 		{
-			Unassigned, Warning, "a Kustomization is outside the namespaces of clusters",
+			Unassigned, Warning, "a Kustomization or ResourceSet is outside the namespaces of clusters",
 			"Flux applies it and `lab up` waits for it, but what it applies is neither shown nor compared.",
 			"Move it to the namespace of its cluster, such as `cluster-hub`.",
 		},
