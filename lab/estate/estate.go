@@ -15,6 +15,7 @@ import (
 
 	"homelab/lab"
 	"homelab/lab/appset"
+	"homelab/lab/argo"
 	"homelab/lab/desired"
 	"homelab/lab/estate/document"
 	"homelab/lab/estate/judge"
@@ -290,20 +291,20 @@ func (l *loader) addons() {
 	}
 }
 
-// checkManifest checks a manifest's paths, notes ApplicationSets unreachable from the root, and counts all ApplicationSets.
+// checkManifest checks a manifest's paths, notes what generates applications but is unreachable from the root, and counts all ApplicationSets.
 func (l *loader) checkManifest(file string) (sets int) {
 	if l.inChart(file) {
 		return 0 // not YAML until rendered
 	}
 	for _, doc := range l.documentsOf(file) {
-		if strict.Text(doc, "kind") != "ApplicationSet" { // paths of sets are checked in their Applications
+		kind, at := strict.Text(doc, "kind"), strict.Position(file, doc)
+		if kind == "ApplicationSet" { // paths of sets are checked in their Applications
+			sets++
+		} else {
 			l.problems = append(l.problems, escapes(file, doc)...)
-			continue
 		}
-		sets++
-		at := strict.Position(file, doc)
-		if !l.found[foundAt{at, "ApplicationSet", strict.Text(doc, "metadata", "name")}] {
-			l.note(finding.NotRead, at, "no Application of "+lab.RootFile+" syncs this ApplicationSet", "")
+		if strings.HasPrefix(strict.Text(doc, "apiVersion"), argo.Group) && (kind == "ApplicationSet" || kind == "Application") && !l.found[foundAt{at, kind, strict.Text(doc, "metadata", "name")}] {
+			l.note(finding.NotRead, at, "no Application of "+lab.RootFile+" syncs this "+kind, "")
 		}
 	}
 	return sets
