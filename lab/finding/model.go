@@ -19,7 +19,7 @@ func ofModel() []Rule {
 			"Write the whole path, as in the message, and leave `path` out of the source.",
 		},
 		{
-			ValueFileUnread, Warning, "no application reads a value file, though its cluster or environment has the addon",
+			ValueFileUnread, Warning, "no application reads a value file of a cluster or environment",
 			"`ignoreMissingValueFiles` hides a path that matches no file, and the file is without effect.",
 			"Rename the file to one of the paths that are read, or correct the path in the set.",
 		},

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -18,11 +19,18 @@ import (
 // valueFile matches those of lab's layout: folder, cluster or environment, addon.
 var valueFile = regexp.MustCompile(`^(clusters|environments)/([^/]+)/addons/([^/]+)/[^/]+\.ya?ml$`)
 
-// valueFiles finds value files that no application reads, although their cluster or environment has the addon.
+// misplaced matches files in such a folder that are named like them.
+var misplaced = regexp.MustCompile(`^((?:clusters|environments)/[^/]+)/(?:.*/)?values[^/]*\.ya?ml$`)
+
+// valueFiles finds value files that no application reads.
 func (l *linter) valueFiles() {
 	l.walk(func(file, _ string) {
 		m := valueFile.FindStringSubmatch(file)
-		if m == nil || l.read[file] || path.Base(file) == "kustomization.yaml" {
+		if l.read[file] || path.Base(file) == "kustomization.yaml" {
+			return
+		}
+		if m == nil {
+			l.misplaced(file)
 			return
 		}
 		var near []string
@@ -49,6 +57,41 @@ func (l *linter) valueFiles() {
 		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application of " + m[3] + " reads this file, only " + strings.Join(slices.Compact(near), ", ") + " in this folder"})
 	})
 }
+
+// misplaced finds a value file that is not in the folder of an addon, where others of its cluster or environment would be read.
+func (l *linter) misplaced(file string) {
+	m := misplaced.FindStringSubmatch(file)
+	if m == nil || slices.ContainsFunc(l.apps, func(a application) bool { return !a.complete && mayRead(a, file) }) {
+		return
+	}
+	var near, same []string
+	for name := range l.tried {
+		switch {
+		case path.Dir(name) == path.Dir(file):
+			return // of a chart, or of another layout
+		case !strings.HasPrefix(name, m[1]+"/addons/"):
+		case path.Base(path.Dir(name)) == path.Base(path.Dir(file)):
+			same = append(same, name)
+		default:
+			near = append(near, name)
+		}
+	}
+	if len(same) > 0 {
+		near = same
+	}
+	if len(near) > 0 {
+		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application reads this file, but " + some(near)})
+	}
+}
+
+// mayRead reports whether an application's manifest mentions a file's folder, or patterns of files.
+func mayRead(a application, file string) bool {
+	text, err := json.Marshal(a.Manifest)
+	return err != nil || strings.Contains(string(text), path.Dir(file)) || pathPattern.Match(text)
+}
+
+// pathPattern matches a text with a pattern of files.
+var pathPattern = regexp.MustCompile(`"[^"]*(/[^"]*\*|\*[^"]*/)`)
 
 // wholeMetadata matches a template that reads all labels or annotations.
 var wholeMetadata = regexp.MustCompile(`\{\{[^}]*metadata\.(annotations|labels)\s*[^.\s"\[\w]`)
