@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/appset"
 	"homelab/lab/bridge"
 	"homelab/lab/cloud"
 	"homelab/lab/finding"
@@ -61,7 +62,9 @@ func (l *linter) valueFiles() {
 // misplaced finds a value file that is not in the folder of an addon, where others of its cluster or environment would be read.
 func (l *linter) misplaced(file string) {
 	m := misplaced.FindStringSubmatch(file)
-	if m == nil || slices.ContainsFunc(l.apps, func(a application) bool { return !a.complete && mayRead(a, file) }) {
+	if m == nil || slices.ContainsFunc(l.apps, func(a application) bool {
+		return !a.complete && mayRead(a, file) || slices.ContainsFunc(a.Matches, func(of appset.Match) bool { return of.File == file })
+	}) {
 		return
 	}
 	var near, same []string
