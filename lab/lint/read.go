@@ -15,6 +15,8 @@ import (
 	"homelab/lab/cloud"
 	"homelab/lab/finding"
 	"homelab/lab/flux"
+	"homelab/lab/fluxset"
+	"homelab/lab/render"
 )
 
 // valueFile matches those of lab's layout: folder, cluster or environment, addon.
@@ -25,17 +27,18 @@ var misplaced = regexp.MustCompile(`^((?:clusters|environments)/[^/]+)/(?:.*/)?v
 
 // valueFiles finds value files that no application reads.
 func (l *linter) valueFiles() {
+	read := l.readable()
 	l.walk(func(file, _ string) {
 		m := valueFile.FindStringSubmatch(file)
 		if l.read[file] || path.Base(file) == "kustomization.yaml" {
 			return
 		}
 		if m == nil {
-			l.misplaced(file)
+			l.misplaced(file, read)
 			return
 		}
 		var near []string
-		for name := range l.tried {
+		for name := range read {
 			if path.Dir(name) == path.Dir(file) {
 				near = append(near, path.Base(name))
 			}
@@ -59,8 +62,27 @@ func (l *linter) valueFiles() {
 	})
 }
 
+// readable returns the value files that applications read, or would if they existed.
+func (l *linter) readable() map[string]bool {
+	list := map[string]bool{}
+	for name := range l.tried {
+		if ext := path.Ext(name); (ext == ".yaml" || ext == ".yml") && !slices.Contains(render.Kustomizations, path.Base(name)) {
+			list[name] = true
+		}
+	}
+	for _, a := range l.apps {
+		c, known := l.Estate.Cluster(a.Cluster)
+		if _, own := l.Estate.Addon(a.Addon); known && own && a.Engine == lab.EngineFlux && len(a.Parts) > 1 { // lab generate looks for them
+			for _, layer := range fluxset.Layers(c, a.Addon) {
+				list[layer.File] = true
+			}
+		}
+	}
+	return list
+}
+
 // misplaced finds a value file that is not in the folder of an addon, where others of its cluster or environment would be read.
-func (l *linter) misplaced(file string) {
+func (l *linter) misplaced(file string, read map[string]bool) {
 	m := misplaced.FindStringSubmatch(file)
 	if m == nil || slices.ContainsFunc(l.apps, func(a application) bool {
 		return !a.complete && mayRead(a, file) || slices.ContainsFunc(a.Matches, func(of appset.Match) bool { return of.File == file })
@@ -68,7 +90,7 @@ func (l *linter) misplaced(file string) {
 		return
 	}
 	var near, same []string
-	for name := range l.tried {
+	for name := range read {
 		switch {
 		case path.Dir(name) == path.Dir(file):
 			return // of a chart, or of another layout
