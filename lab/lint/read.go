@@ -54,12 +54,28 @@ func (l *linter) valueFiles() {
 			}
 			has = true
 		}
+		if what := l.unknown(m[1], m[2]); what != "" && !slices.ContainsFunc(l.apps, func(a application) bool { return a.mayRead(file) }) {
+			l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application reads this file: " + what})
+			return
+		}
 		if !has || len(near) == 0 {
 			return // the layout is another one: what reads the folder is unknown
 		}
 		slices.Sort(near)
 		l.add(finding.Finding{Rule: finding.ValueFileUnread, Position: lab.Position{File: file, Line: 1}, Message: "no application of " + m[3] + " reads this file, only " + strings.Join(slices.Compact(near), ", ") + " in this folder"})
 	})
+}
+
+// unknown returns that a folder of values is of no cluster or environment, or "".
+func (l *linter) unknown(dir, name string) string {
+	if dir == lab.ClustersDir {
+		if _, known := l.Estate.Cluster(name); !known {
+			return lab.ClusterFile(name) + " does not exist"
+		}
+	} else if _, known := l.Estate.Environment(name); !known && name != lab.DefaultEnvironment {
+		return path.Join(lab.EnvironmentsDir, name, "environment.yaml") + " does not exist"
+	}
+	return ""
 }
 
 // readable returns the value files that applications read, or would if they existed.
@@ -84,9 +100,7 @@ func (l *linter) readable() map[string]bool {
 // misplaced finds a value file that is not in the folder of an addon, where others of its cluster or environment would be read.
 func (l *linter) misplaced(file string, read map[string]bool) {
 	m := misplaced.FindStringSubmatch(file)
-	if m == nil || slices.ContainsFunc(l.apps, func(a application) bool {
-		return !a.complete && mayRead(a, file) || slices.ContainsFunc(a.Matches, func(of appset.Match) bool { return of.File == file })
-	}) {
+	if m == nil || slices.ContainsFunc(l.apps, func(a application) bool { return a.mayRead(file) }) {
 		return
 	}
 	var near, same []string
@@ -109,8 +123,14 @@ func (l *linter) misplaced(file string, read map[string]bool) {
 	}
 }
 
-// mayRead reports whether an application's manifest mentions a file's folder, or patterns of files.
-func mayRead(a application, file string) bool {
+// mayRead reports whether a generator of an application matches a file, or not all that it reads is known and its manifest mentions the folder, or patterns of files.
+func (a application) mayRead(file string) bool {
+	if slices.ContainsFunc(a.Matches, func(of appset.Match) bool { return of.File == file }) {
+		return true
+	}
+	if a.complete {
+		return false
+	}
 	text, err := json.Marshal(a.Manifest)
 	return err != nil || strings.Contains(string(text), path.Dir(file)) || pathPattern.Match(text)
 }

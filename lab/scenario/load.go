@@ -97,7 +97,10 @@ func Load(fsys fs.FS, name string, verbs []Verb) (*Scenario, error) {
 	l := &loader{verbs: verbs, file: path.Join(dir, "scenario.yaml"), alone: map[lab.Problem]bool{}}
 	data, err := readRegular(fsys, l.file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, noSuch(fsys, name)
+		if info, err := fs.Stat(fsys, dir); err != nil || !info.IsDir() {
+			return nil, noSuch(fsys, name)
+		}
+		return nil, invalid(name, lab.Problems{{Position: lab.Position{File: l.file}, Message: "does not exist", Cure: "write it, or remove the folder"}})
 	}
 	if err != nil {
 		return nil, invalid(name, lab.Problems{{Position: lab.Position{File: l.file}, Message: err.Error()}})

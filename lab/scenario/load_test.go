@@ -101,6 +101,18 @@ func TestLoadHostile(t *testing.T) {
 	}
 }
 
+// A folder without a scenario is one that is not written yet, not an unknown one.
+func TestLoadMissing(t *testing.T) {
+	fsys := fstest.MapFS{"scenarios/test/notes.md": {}}
+	if _, err := scenario.Load(fsys, "test", verb.All()); err == nil || problems(t, err) != "scenarios/test/scenario.yaml: does not exist: write it, or remove the folder\n" {
+		t.Error(err)
+	}
+	var e *lab.Error
+	if _, err := scenario.Load(fsys, "tests", verb.All()); !errors.As(err, &e) || e.Code != "no_scenario" || e.Cure != `did you mean "test"?` {
+		t.Error(err)
+	}
+}
+
 func TestSymlinksRejected(t *testing.T) {
 	const text = head + "  steps: [{title: t, commit: {message: m, files: {a: file}}}]\n"
 	outside := filepath.Join(t.TempDir(), "secret")
