@@ -281,7 +281,7 @@ func (d *drafting) finding(r reader, a candidate) (fits, weight int) {
 	if _, exists := t.folders[name]; !exists {
 		return 0, 0
 	}
-	if r.chart && !isChart(repo, name) {
+	if r.chart && !r.part && !isChart(repo, name) {
 		return 0, 0
 	}
 	fits = 1
