@@ -122,7 +122,7 @@ type drafting struct {
 // draft begins a draft of what was scanned.
 func (s scan) draft(name string, wishes Wishes) *drafting {
 	s.docs, s.defined = slices.Clone(s.docs), maps.Clone(s.defined)
-	s.projects, s.permitted = slices.Clip(s.projects), slices.Clip(s.permitted)
+	s.projects, s.permitted, s.secrets, s.unnamed = slices.Clip(s.projects), slices.Clip(s.permitted), slices.Clip(s.secrets), slices.Clip(s.unnamed)
 	return &drafting{
 		Draft: Draft{asked: map[string]Choice{}}, scan: s, wishes: wishes, estate: &lab.Estate{Name: name, Repositories: s.repositories}, keys: map[string]*Key{}, budget: render.NewBudget(),
 		rendered: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}, reach: map[folder]map[string]bool{},

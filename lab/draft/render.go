@@ -20,7 +20,7 @@ const deepest = 5
 // render adds the content of charts and kustomizations that Applications sync to the hub, and reports whether there was
 // any. Rendering errors are reported when the estate is loaded.
 func (d *drafting) render() bool {
-	before := len(d.docs)
+	before := len(d.docs) + len(d.secrets)
 	for _, doc := range d.docs {
 		for _, app := range d.applications(doc) {
 			if !estate.ToHub(d.estate, app) {
@@ -45,7 +45,7 @@ func (d *drafting) render() bool {
 			}
 		}
 	}
-	return len(d.docs) > before
+	return len(d.docs)+len(d.secrets) > before
 }
 
 // folderSource is a folder of a repository that is a source of an Application.

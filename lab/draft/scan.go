@@ -238,8 +238,13 @@ func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *docu
 			s.types.Define(n)
 		case kind == "Namespace":
 			s.defined[strict.Text(n, "metadata", "name")] = true
-		case from == nil && kind == "Secret" && strict.Text(n, "metadata", "labels", argo.SecretType) == argo.SecretTypeCluster:
-			s.secrets = append(s.secrets, registered(name, n))
+		case s.chartOf(r, file) == nil || from != nil && kind != "Secret":
+			switch t, problem := registered(name, n); {
+			case problem != "":
+				s.unnamed = append(s.unnamed, Left{At: strict.Position(name, n), Why: problem})
+			case t.name != "":
+				s.secrets = append(s.secrets, t)
+			}
 		}
 		if !strings.HasPrefix(strict.Text(n, "apiVersion"), argo.Group) {
 			continue
@@ -266,8 +271,8 @@ func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *docu
 		if doc.set != nil {
 			doc.uses = usesOf(doc)
 		}
-		if i := slices.IndexFunc(s.charts, func(c folder) bool { return c.repo == r && strings.HasPrefix(file, path.Join(c.dir, "templates")+"/") }); i >= 0 && from == nil {
-			s.templates[s.charts[i]] = append(s.templates[s.charts[i]], doc)
+		if chart := s.chartOf(r, file); chart != nil && from == nil {
+			s.templates[*chart] = append(s.templates[*chart], doc)
 			continue
 		}
 		if name := strict.Text(n, "metadata", "name"); from == nil && len(validation.IsDNS1123Subdomain(name)) > 0 { // Argo CD would sync nothing that is beside it
@@ -280,6 +285,15 @@ func (s *scan) add(r *lab.Repository, file string, docs []*yaml.Node, from *docu
 		}
 		s.docs = append(s.docs, doc)
 	}
+}
+
+// chartOf returns the chart that a file is a template of, or nil.
+func (s *scan) chartOf(r *lab.Repository, file string) *folder {
+	i := slices.IndexFunc(s.charts, func(c folder) bool { return c.repo == r && strings.HasPrefix(file, path.Join(c.dir, "templates")+"/") })
+	if i < 0 {
+		return nil
+	}
+	return &s.charts[i]
 }
 
 // enable is the start of labels that enable addons.

@@ -3,6 +3,8 @@ package draft
 import (
 	"cmp"
 	"encoding/base64"
+	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -42,29 +44,60 @@ func inCluster(server string) bool {
 	return strings.HasPrefix(server, "https://kubernetes.default.svc") || strings.HasPrefix(server, "https://kubernetes.default:")
 }
 
-// registered reads a cluster's registration Secret.
-func registered(file string, n *yaml.Node) target {
-	t := target{at: strict.Position(file, n), labels: map[string]string{}, metadata: map[string]string{}}
+// registrations are where objects have the Secret that registers a cluster: their own fields, or the template of what a controller makes.
+var registrations = map[string][]any{"Secret": {}, "SealedSecret": {"spec", "template"}, "ExternalSecret": {"spec", "target", "template"}}
+
+// registered reads a cluster's registration, which is without a name if the object is none, or why it is useless.
+func registered(file string, n *yaml.Node) (t target, problem string) {
+	kind := strict.Text(n, "kind")
+	of, known := registrations[kind]
+	secret := strict.Get(n, of...)
+	labels := templated(secret, "labels")
+	if !known || labels[argo.SecretType] != argo.SecretTypeCluster {
+		return t, ""
+	}
+	t = target{at: strict.Position(file, n), labels: map[string]string{}, metadata: map[string]string{}}
 	data := func(key string) string {
-		if text := strict.Text(n, "stringData", key); text != "" {
-			return text
+		text := cmp.Or(strict.Text(secret, "stringData", key), strict.Text(secret, "data", key))
+		if kind == "Secret" && strict.Text(secret, "stringData", key) == "" {
+			decoded, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return ""
+			}
+			text = string(decoded)
 		}
-		text, err := base64.StdEncoding.DecodeString(strict.Text(n, "data", key))
-		if err != nil {
+		if strings.Contains(text, "{{") {
 			return ""
 		}
-		return string(text)
+		return text
 	}
-	t.name, t.server = cmp.Or(clusterName(data("name")), clusterName(strict.Text(n, "metadata", "name"))), data("server")
+	if t.name, t.server = clusterName(data("name")), data("server"); t.name == "" {
+		name := strict.Text(n, "metadata", "name")
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return t, fmt.Sprintf("its name is %q", name)
+		}
+		t.name = clusterName(name)
+	}
 	for field, into := range map[string]map[string]string{"labels": t.labels, "annotations": t.metadata} {
-		for key, value := range strict.Texts(n, "metadata", field) {
+		for key, value := range templated(secret, field) {
 			foreign := strings.Contains(key, argo.Prefix) || strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "app.kubernetes.io/")
 			if !foreign && !strings.Contains(value, "{{") {
 				into[key] = value
 			}
 		}
 	}
-	return t
+	return t, ""
+}
+
+// templated returns the labels or annotations of a Secret, also those in a template's texts.
+func templated(secret *yaml.Node, field string) map[string]string {
+	all := maps.Clone(strict.Texts(secret, "metadata", field))
+	for _, from := range strict.List(secret, "templateFrom") {
+		if strings.EqualFold(strict.Text(from, "target"), field) {
+			_ = yaml.Unmarshal([]byte(strict.Text(from, "literal")), &all) // others are made when it is applied
+		}
+	}
+	return all
 }
 
 // unfit matches characters not used in clusters' names.
