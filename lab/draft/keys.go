@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"homelab/lab"
 	"homelab/lab/bridge"
 	"homelab/lab/draft/field"
@@ -203,15 +205,34 @@ func (d *drafting) labelSelected(u use) {
 		c := &d.estate.Clusters[i]
 		if _, has := d.registered(*c).Labels[u.key]; selected[c.Name] && !has {
 			k := Key{Name: u.key, Label: true, Value: fill.Text.Placeholder(u.key), How: Open, At: u.at}
+			values := d.ofTerraform(u.key)
+			if c.Role != lab.RoleHub || len(values) != 1 {
+				values = d.fit(u)
+			}
 			if value := d.likewise(c.Name, u.key); value != "" {
 				k.Value = value
-			} else if values := d.fit(u); len(values) > 0 {
+			} else if len(values) > 0 {
 				k.Value, k.How = d.choose(Choice{About: labelOf(u.key, c.Name), Of: values, At: u.at}), Found
 			}
 			c.Labels[u.key] = k.Value
+			if other, known := d.keys[k.id()]; known && other.Value != k.Value {
+				k.In = labelsOf(c.Name)
+			}
 			d.note(k)
 		}
 	}
+}
+
+// labelsOf is Key.In of a label that a cluster has of another origin than others.
+func labelsOf(cluster string) string { return "label of cluster " + cluster }
+
+// ofTerraform returns the values that Terraform gives a label of the hub: of environments, those that mean the hub, if there are any.
+func (d *drafting) ofTerraform(key string) []string {
+	values := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(d.terraform[key]))), func(v string) bool { return v == "" || len(validation.IsValidLabelValue(v)) > 0 })
+	if other := func(v string) bool { return !control.MatchString(v) }; namesEnvironment(key) && slices.ContainsFunc(values, control.MatchString) {
+		values = slices.DeleteFunc(values, other)
+	}
+	return values
 }
 
 // repositoryBeside returns the repository whose revision an annotation is: that of the same source, or of the annotation X_repo_url for X_repo_revision. It may be nil.

@@ -90,6 +90,9 @@ func (d *drafting) registeredComment(cluster string, label bool) func(string) st
 				return Found + ": " + t.at.String()
 			}
 		}
+		if own := d.origin(Key{In: labelsOf(cluster), Name: name, Label: label}); own != "" {
+			return own
+		}
 		for _, c := range d.Choices {
 			if c.About == (Key{Label: label}).Kind()+" "+name+" of cluster "+cluster {
 				return comment(name) + ", one of " + strings.Join(c.Of, ", ")

@@ -17,8 +17,8 @@ import (
 // Is reports whether a file is one of Terraform's.
 func Is(file string) bool { return path.Ext(file) == ".tf" || path.Ext(file) == ".tfvars" }
 
-// Texts returns the texts of each name in the files of one folder: of variables, locals and keys of objects. Invalid files, and what depends on more than such texts,
-// are ignored.
+// Texts returns the texts of each name in the files of one folder: of variables, locals, arguments of modules and keys of objects. Invalid files, and what depends on more
+// than such texts, are ignored, also variables that several *.tfvars set: each is for another workspace.
 func Texts(fsys fs.FS, files []string) map[string][]string {
 	m := module{vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, texts: map[string][]string{}}
 	var bodies []*hclsyntax.Body
@@ -39,7 +39,9 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 		}
 		if path.Ext(file) == ".tfvars" {
 			for name, a := range body.Attributes {
-				m.set(m.vars, name, a.Expr)
+				if v, ok := m.text(a.Expr); ok {
+					m.add(name, v)
+				}
 			}
 			continue
 		}
@@ -48,6 +50,11 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 			if a := b.Body.Attributes["default"]; b.Type == "variable" && len(b.Labels) == 1 && a != nil {
 				m.set(m.vars, b.Labels[0], a.Expr)
 			}
+		}
+	}
+	for name, texts := range m.texts { // of *.tfvars
+		if delete(m.vars, name); len(texts) == 1 {
+			m.vars[name] = cty.StringVal(texts[0])
 		}
 	}
 	const rounds = 5 // locals that refer to others
@@ -68,6 +75,13 @@ func Texts(fsys fs.FS, files []string) map[string][]string {
 		}
 	}
 	for _, body := range bodies {
+		for _, b := range body.Blocks {
+			for name, a := range b.Body.Attributes {
+				if v, ok := m.text(a.Expr); ok && b.Type == "module" {
+					m.add(name, v)
+				}
+			}
+		}
 		_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) hcl.Diagnostics {
 			if object, ok := n.(*hclsyntax.ObjectConsExpr); ok {
 				for _, item := range object.Items {

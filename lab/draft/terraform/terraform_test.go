@@ -24,12 +24,26 @@ locals {
 }
 `)},
 		"prod.tfvars": {Data: []byte(`path = "stacks/full"`)},
-		"broken.tf":   {Data: []byte(`locals {`)},
+		"hub/main.tf": {Data: []byte(`
+variable "stage" { default = "dev" }
+module "hub" {
+  source = "./cluster"
+  tier   = "control-plane"
+  labels = { stage = var.stage, team = upper("a") }
+}
+`)},
+		"hub/a.tfvars": {Data: []byte(`stage = "test"`)},
+		"hub/b.tfvars": {Data: []byte(`stage = "prod"`)},
+		"broken.tf":    {Data: []byte(`locals {`)},
 	}
 	want := map[string][]string{
 		"path": {"stacks/full"}, "base": {"gitops/"}, "folder": {"gitops/"}, "addons_path": {"stacks/full"}, "addons_base": {"gitops/"}, "both": {"gitops/stacks/full"},
 	}
 	if diff := cmp.Diff(want, Texts(fsys, []string{"prod.tfvars", "main.tf", "broken.tf", "absent.tf"})); diff != "" {
+		t.Error(diff)
+	}
+	want = map[string][]string{"source": {"./cluster"}, "tier": {"control-plane"}, "stage": {"test", "prod"}}
+	if diff := cmp.Diff(want, Texts(fsys, []string{"hub/a.tfvars", "hub/b.tfvars", "hub/main.tf"})); diff != "" {
 		t.Error(diff)
 	}
 }
