@@ -16,6 +16,7 @@ import (
 	"homelab/lab/desired"
 	"homelab/lab/finding"
 	"homelab/lab/fluxset"
+	"homelab/lab/fluxset/resourceset"
 	"homelab/lab/needs"
 	"homelab/lab/render"
 	"homelab/lab/strict"
@@ -91,7 +92,7 @@ func invalid(o desired.Object, custom *customKind) []needs.Misfit {
 // misfits finds fields that do not fit an object's kind.
 func (l *linter) misfits(a application, o desired.Object, say sayer) {
 	gvk := kindOf(o)
-	if fluxset.Encrypted(o.Node) || needs.IsFlux(gvk.Group) || gvk.Group+"/" == argo.Group { // their own readers report these
+	if fluxset.Encrypted(o.Node) || resourceset.Partial(o.Node) || needs.IsFlux(gvk.Group) || gvk.Group+"/" == argo.Group { // their own readers report these
 		return
 	}
 	list := invalid(o, l.schemas[o.Cluster+" "+gvk.Kind+" of "+gvk.GroupVersion().String()])

@@ -18,6 +18,9 @@ const (
 	checksumFrom          = Group + "/checksumFrom"
 )
 
+// owner begins the labels of a ResourceSet's objects.
+const owner = "resourceset." + Group + "/"
+
 // references resolves what an object has of others, or says what is not known of it.
 func (x *expansion) references(n *yaml.Node, of source) {
 	at, title := x.at(of.node), strict.Title(n)
@@ -33,6 +36,11 @@ func (x *expansion) references(n *yaml.Node, of source) {
 			return
 		}
 	}
+}
+
+// Partial reports whether the data of an object that a ResourceSet makes is another one's, which only the cluster knows.
+func Partial(n *yaml.Node) bool {
+	return strict.Text(n, "metadata", "annotations", copyFrom) != "" && strict.Text(n, "metadata", "labels", owner+"name") != "" && strict.Get(n, "data") == nil
 }
 
 // copied sets the data of an object to that of another one of its kind, and reports whether that is known.

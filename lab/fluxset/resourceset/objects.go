@@ -97,7 +97,7 @@ func (x *expansion) common(n *yaml.Node) {
 		}
 	}
 	for _, field := range []string{"name", "namespace"} {
-		set("labels", "resourceset."+Group+"/"+field, strict.Text(x.Node, "metadata", field), x.Line)
+		set("labels", owner+field, strict.Text(x.Node, "metadata", field), x.Line)
 	}
 }
 
