@@ -107,9 +107,10 @@ type drafting struct {
 	alone    bool // the hub is the only cluster
 	invented bool // the spoke is not in the repositories
 
-	remotes []target // clusters that a Flux on the hub manages
-	unbuilt []Left   // roots that Flux cannot build
-	vague   []vague  // charts of Applications whose values may not be here
+	remotes []target     // clusters that a Flux on the hub manages
+	unbuilt []Left       // roots that Flux cannot build
+	vague   []vague      // charts of Applications whose values may not be here
+	unread  lab.Problems // kustomizations of charts that cannot be rendered
 
 	budget   *render.Budget
 	rendered map[string]bool // sources of Applications
@@ -195,7 +196,7 @@ func New(name string, repositories []lab.Repository, wishes Wishes) (*Draft, err
 	}
 	if len(d.docs) == 0 {
 		return nil, &lab.Error{
-			Exit: lab.ExitInvalid, Code: CodeNothing, Problems: append(d.generators(), unsure...),
+			Exit: lab.ExitInvalid, Code: CodeNothing, Problems: slices.Concat(d.generators(), d.unread, unsure),
 			Message: "no ApplicationSet or Application in " + joinedDirs(repositories) + ", and no folder that Flux syncs to a cluster",
 			Cure:    "name the repository that contains them, or a folder in which you write the first one: lab init --from DIR --from DIR NEW",
 		}

@@ -26,17 +26,27 @@ type folder struct {
 	file string // Chart.yaml or the kustomization, within the repository
 }
 
-// folders adds the charts and kustomizations of Applications that are applied by hand, as no Application syncs them: kustomizations of what would be a root, and charts
-// if nothing else leads anywhere. It reports whether there were any.
+// folders adds the charts and kustomizations of Applications that are applied by hand, as no Application syncs them: kustomizations of what would be a root, and if nothing
+// else leads anywhere, kustomizations of charts, and charts. It reports whether there were any.
 func (d *drafting) folders() bool {
 	found := false
-	for _, k := range d.kustomized() {
+	for _, k := range d.kustomized(d.leads) {
 		if doc := d.folderDocument(k); doc != nil {
 			d.docs, found = append(d.docs, doc), true
 		}
 	}
 	if found || d.leading {
 		return found
+	}
+	for _, k := range d.kustomized(func(k folder) bool { return len(listed(k, "helmCharts")) > 0 }) {
+		if doc := d.folderDocument(k); doc != nil {
+			d.docs, found = append(d.docs, doc), true
+		} else if why, rendered := lacking(k); !rendered {
+			d.unread = append(d.unread, lab.Problem{Position: lab.Position{File: path.Join(k.repo.Dir, k.file), Line: 1}, Message: "may make Applications: " + why})
+		}
+	}
+	if found {
+		return true
 	}
 	for _, c := range d.charts {
 		if d.tried[c] || d.synced(c) || !mentionsApplications(c) {
@@ -88,8 +98,16 @@ func (d *drafting) unlinked() []lab.Position {
 	return list
 }
 
-// kustomized returns the kustomizations, not included by others, that contain a root.
-func (d *drafting) kustomized() []folder {
+// leads reports whether a kustomization contains a root.
+func (d *drafting) leads(k folder) bool {
+	reached := d.reached(k)
+	return slices.ContainsFunc(d.docs, func(doc *document) bool {
+		return d.taken[doc] && doc.from == nil && doc.repo.Name == k.repo.Name && reached[doc.file]
+	})
+}
+
+// kustomized returns the kustomizations, not included by others, that are as asked.
+func (d *drafting) kustomized(is func(folder) bool) []folder {
 	below := map[string]bool{}
 	for k, names := range d.includes {
 		for _, name := range names {
@@ -98,13 +116,7 @@ func (d *drafting) kustomized() []folder {
 	}
 	var list []folder
 	for _, k := range d.kustomizations {
-		if below[k.repo.Name+"/"+k.dir] || d.tried[k] || d.synced(k) {
-			continue
-		}
-		reached := d.reached(k)
-		if slices.ContainsFunc(d.docs, func(doc *document) bool {
-			return d.taken[doc] && doc.from == nil && doc.repo.Name == k.repo.Name && reached[doc.file]
-		}) {
+		if !below[k.repo.Name+"/"+k.dir] && !d.tried[k] && !d.synced(k) && is(k) {
 			d.tried[k] = true
 			list = append(list, k)
 		}
@@ -206,7 +218,7 @@ func leadsOnly(f folder, app *appset.Template) bool {
 	return len(leading) > 0 && len(others) == 0 && (path.Base(f.file) != "Chart.yaml" || !slices.ContainsFunc(leading, func(o render.Document) bool { return missing(o) != "" }))
 }
 
-// lacking returns what a chart of Applications lacks with its own values, or "", and whether it can be rendered with them.
+// lacking returns what a folder of Applications lacks with its own values, or "", and whether it can be rendered with them.
 func lacking(f folder) (why string, rendered bool) {
 	app := rootOf(f)
 	objects, err := folderSource{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
