@@ -108,6 +108,11 @@ func (d *drafting) environmentNames() []string {
 			first = s
 		}
 	}
+	for _, s := range d.excluded() {
+		if hub.Labels[s.key] = cmp.Or(hub.Labels[s.key], s.value); first.key == "" {
+			first = s
+		}
+	}
 	if first.key != "" {
 		if on := hub.Labels[first.key]; on != "" {
 			values = append(values, on+" (hub)")
@@ -115,6 +120,21 @@ func (d *drafting) environmentNames() []string {
 		d.note(Key{Name: first.key, Label: true, Value: strings.Join(values, ", "), How: Found, At: first.at})
 	}
 	return names
+}
+
+// excluded returns the environment of the hub that generators exclude, as the gitops-bridge's do with "control-plane", if there are other clusters.
+func (d *drafting) excluded() []selection {
+	var list []selection
+	for _, doc := range d.docs {
+		for _, s := range d.expand(doc, d.world()).selectors {
+			for _, e := range s.MatchExpressions {
+				if e.Operator == metav1.LabelSelectorOpNotIn && namesEnvironment(e.Key) && len(e.Values) == 1 && control.MatchString(e.Values[0]) && !d.alone {
+					list = append(list, selection{key: e.Key, value: e.Values[0], at: doc.at})
+				}
+			}
+		}
+	}
+	return list
 }
 
 // selected sets the labels that generators select by, and reports those that no cluster has.
