@@ -81,6 +81,9 @@ const mostBytes = 10 << 20
 // skipped are the names of folders without manifests of the repository's own.
 var skipped = []string{".git", ".github", ".gitlab", ".terraform", "node_modules", "vendor"}
 
+// manifests are the extensions of files with manifests.
+var manifests = []string{".yaml", ".yml", ".json"}
+
 // scan is what is in the files of repositories.
 type scan struct {
 	repositories           []lab.Repository
@@ -143,7 +146,7 @@ func (s *scan) walk(r *lab.Repository) error {
 		case e.Type().IsRegular() && terraform.Is(file):
 			texts[path.Dir(file)] = append(texts[path.Dir(file)], file)
 			return nil
-		case !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
+		case !e.Type().IsRegular() || !slices.Contains(manifests, path.Ext(file)):
 			return nil
 		}
 		if looked++; looked > mostFiles {
@@ -202,7 +205,11 @@ func (d *drafting) generators() lab.Problems {
 				at = installs.FindIndex(data)
 			}
 			if err == nil && at != nil {
-				problems = append(problems, lab.Problem{Position: lab.Position{File: path.Join(r.Dir, file), Line: 1 + bytes.Count(data[:at[0]], []byte("\n"))}, Message: "makes Applications, but is no manifest"})
+				p := lab.Problem{Position: lab.Position{File: path.Join(r.Dir, file), Line: 1 + bytes.Count(data[:at[0]], []byte("\n"))}, Message: "makes Applications, but is no manifest"}
+				if _, err := render.Parse(path.Base(file), data); err != nil && slices.Contains(manifests, path.Ext(file)) {
+					p.Message += ": " + err.Error()
+				}
+				problems = append(problems, p)
 			}
 			return nil
 		})
