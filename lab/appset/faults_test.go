@@ -112,6 +112,15 @@ func TestFaultPositions(t *testing.T) {
 			appset.ReasonTemplate,
 			[]string{"set.yaml:8:18: templatePatch does not fit an Application"},
 		},
+		"line of a patch": {
+			`  generators:
+  - list: {elements: [{a: x}]}
+  templatePatch: |
+    metadata:
+      labels: {one: '{{.b}}'}` + plainTemplate,
+			appset.ReasonTemplate,
+			[]string{`set.yaml:8:18: template "labels: {one: '{{.b}}'}": :2:`},
+		},
 		"patch is not YAML": {
 			`  generators:
   - list: {elements: [{a: x}]}

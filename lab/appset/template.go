@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -145,23 +146,32 @@ func (t *templates) parseGo(text string) rendering {
 	}
 	tmpl, err := tmpl.Parse(text)
 	if err != nil {
-		return rendering{err: fmt.Errorf("template %q: %w", text, trimTemplate(err))}
+		return rendering{err: templateError(text, err)}
 	}
 	tree := tmpl.Tree.Copy()
 	sandbox.Guard(tmpl)
 	return rendering{tree: tree, render: func(params map[string]any) (string, error) {
 		var b strings.Builder
 		if err := tmpl.Execute(t.box.Writer(&b), params); err != nil {
-			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
+			return "", templateError(text, err)
 		}
 		return b.String(), nil
 	}}
 }
 
-// trimTemplate removes the template's name.
-func trimTemplate(err error) error {
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "template: "), "base")
-	return errors.New(strings.Replace(text, `executing "base"`, `executing ""`, 1))
+// failedAt matches the line in an error of a template without a name.
+var failedAt = regexp.MustCompile(`^:(\d+)`)
+
+// templateError returns an error about a template: with its text, or the line of it, and without the template's name.
+func templateError(text string, err error) error {
+	message := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "template: "), "base")
+	message = strings.Replace(message, `executing "base"`, `executing ""`, 1)
+	if at := failedAt.FindStringSubmatch(message); at != nil {
+		if n, _ := strconv.Atoi(at[1]); n > 0 && n <= strings.Count(text, "\n")+1 {
+			text = strings.TrimSpace(strings.Split(text, "\n")[n-1])
+		}
+	}
+	return fmt.Errorf("template %q: %s", text, message)
 }
 
 // maxTpl limits how deep tpl calls itself.
@@ -184,7 +194,7 @@ func (t *templates) tpl(of *template.Template) func(text string, data any) (stri
 			tmpl, err = tmpl.New(of.Name()).Parse(text)
 		}
 		if err != nil {
-			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
+			return "", templateError(text, err)
 		}
 		if name := calls(tmpl.Tree.Root, nondeterministic); name != "" {
 			t.unknown = "template function " + name
@@ -193,7 +203,7 @@ func (t *templates) tpl(of *template.Template) func(text string, data any) (stri
 		sandbox.Guard(tmpl)
 		var b strings.Builder
 		if err := tmpl.Execute(t.box.Writer(&b), data); err != nil {
-			return "", fmt.Errorf("template %q: %w", text, trimTemplate(err))
+			return "", templateError(text, err)
 		}
 		if err := t.spent.wrote(b.Len()); err != nil {
 			return "", err
