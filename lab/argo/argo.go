@@ -7,6 +7,9 @@ const Namespace = "argocd"
 // AppsChart is the chart that makes Applications and ApplicationSets of its values.
 const AppsChart = "argocd-apps"
 
+// TerraformApplication begins the resources that make Applications and ApplicationSets with Terraform's provider.
+const TerraformApplication = "argocd_application"
+
 // Group is the prefix of the API versions of Argo CD's kinds.
 const Group = "argoproj.io/"
 

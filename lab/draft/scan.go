@@ -175,7 +175,7 @@ func (s *scan) walk(r *lab.Repository) error {
 
 var (
 	generates = regexp.MustCompile(`\bkind['"]?\s*[:=]\s*['"]?Application(Set)?\b`)
-	installs  = regexp.MustCompile(`\b(name|chart)['"]?\s*[:=]\s*['"]?(\S+/)?` + argo.AppsChart + `\b`) // a chart that makes them of values
+	installs  = regexp.MustCompile(`\b(name|chart)['"]?\s*[:=]\s*['"]?(\S+/)?` + argo.AppsChart + `\b|\bresource\s+"` + argo.TerraformApplication + `(_set)?"`) // a chart that makes them of values, and Terraform's provider
 )
 
 // generators returns where files that are no manifests make Applications: Jsonnet, charts without values for it, templates of Terraform.
