@@ -34,7 +34,14 @@ func files(used *spent, repository fs.FS, pattern string) (map[string][]byte, er
 		return nil, err
 	}
 	found := map[string][]byte{}
+	begins := spec
+	if i := strings.IndexAny(spec, `*?[\`); i >= 0 {
+		begins = spec[:i]
+	}
 	err = fs.WalkDir(repository, ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && name != "." && !strings.HasPrefix(begins, name+"/") && !strings.HasPrefix(name+"/", begins) {
+			return fs.SkipDir // nothing in it matches
+		}
 		if err != nil || e.IsDir() || !matchPathspec(spec, name) {
 			return err
 		}
