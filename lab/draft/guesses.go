@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"homelab/lab/estate/mount"
 )
 
 // guesses makes addresses lost that have a repository only because any would do: all that is read there is one folder, which further keys name, and another address has
@@ -53,14 +55,46 @@ func (d *drafting) guesses(best candidate, list []reader, lost map[string]bool) 
 				continue
 			}
 			lost[key] = true
-			for _, r := range at(key) {
-				for _, s := range r.segs {
-					if !slices.ContainsFunc(list, func(r reader) bool {
-						return !reference(key).MatchString(r.address) && slices.ContainsFunc(r.segs, func(o segment) bool { return o.key == s.key })
-					}) {
-						delete(best.values, s.key)
-					}
-				}
+			best.forget(key, list)
+		}
+	}
+}
+
+// foreign makes addresses lost that are those of another repository in Terraform, if the folders there are others than what is read.
+func (d *drafting) foreign(best candidate, list []reader, lost map[string]bool) {
+	for _, key := range d.answer.keys {
+		url := d.onlyTerraform(key)
+		if _, mounted := d.inputs().Mounted(url); !d.answer.addresses[key] || lost[key] || mounted || !mount.IsAddress(url) {
+			continue
+		}
+		if slices.ContainsFunc(list, func(r reader) bool {
+			return reference(key).MatchString(r.address) && slices.ContainsFunc(r.segs, func(s segment) bool {
+				value, known := best.values[s.key]
+				return known && len(d.terraform[s.key]) > 0 && !slices.Contains(d.terraform[s.key], value)
+			})
+		}) {
+			lost[key] = true
+			best.forget(key, list)
+		}
+	}
+}
+
+// onlyTerraform returns the only text that Terraform gives to a key, or "".
+func (d *drafting) onlyTerraform(key string) string {
+	if texts := slices.Compact(slices.Sorted(slices.Values(d.terraform[key]))); len(texts) == 1 {
+		return texts[0]
+	}
+	return ""
+}
+
+// forget removes the values of keys that are read only at the address in a key.
+func (a candidate) forget(key string, list []reader) {
+	for _, r := range list {
+		for _, s := range r.segs {
+			if reference(key).MatchString(r.address) && !slices.ContainsFunc(list, func(o reader) bool {
+				return !reference(key).MatchString(o.address) && slices.ContainsFunc(o.segs, func(of segment) bool { return of.key == s.key })
+			}) {
+				delete(a.values, s.key)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"homelab/lab"
+	"homelab/lab/estate/mount"
 )
 
 // answer is a value for each of some keys: the address of a repository, or a folder in one.
@@ -62,6 +63,12 @@ func (d *drafting) search() {
 		lost[key] = of.addresses[key] && !d.finds(key, best, list)
 	}
 	d.guesses(best, list, lost)
+	d.foreign(best, list, lost)
+	d.Choices = slices.DeleteFunc(d.Choices, func(c Choice) bool {
+		key, is := strings.CutPrefix(c.About, "annotation ")
+		_, known := best.values[key]
+		return is && !known
+	})
 	d.answer.values, d.answer.lost = best.values, lost
 	if like := d.wishes.like; like != nil {
 		for _, key := range like.answer.keys {
@@ -98,7 +105,11 @@ func (d *drafting) solve() {
 		value, found := d.answer.values[key]
 		switch u := d.answer.at[key]; {
 		case d.answer.lost[key]:
-			d.Without = append(d.Without, Left{At: u.at, Why: "reads a repository that was not given, add --from: " + key})
+			why := "reads a repository that was not given, add --from: " + key
+			if url := d.onlyTerraform(key); mount.IsAddress(url) {
+				why += ", which is " + url + " in Terraform"
+			}
+			d.Without = append(d.Without, Left{At: u.at, Why: why})
 			d.open(u)
 		case found:
 			d.give(u, value)
