@@ -25,6 +25,16 @@ type Wish struct {
 	Concerns func(Subject, State) bool // with Patience
 }
 
+// progressing reports whether an application that a wish concerns is progressing.
+func (w Wish) progressing(v View) bool {
+	for s, state := range v {
+		if state.Application != nil && state.Application.Health == "Progressing" && w.Concerns(s, state) {
+			return true
+		}
+	}
+	return false
+}
+
 // Outcome is the result of a wait.
 type Outcome struct {
 	Judgement
@@ -115,12 +125,25 @@ type attempt struct {
 	met     bool
 	done    bool
 	over    bool // ignore a met state until it was unmet once
+
+	progressing bool // an application that the wish concerns, by its last known state
+}
+
+// resync is after how long an engine has surely looked again at an application, whose health is that of its last look: Argo CD's interval is two minutes.
+const resync = 150 * time.Second
+
+func (a *attempt) patience() time.Duration {
+	if a.progressing {
+		return max(a.wish.Patience, resync)
+	}
+	return a.wish.Patience
 }
 
 func (a *attempt) look(v View, at int, when time.Time) {
 	if when.After(a.wish.By) && !a.met {
 		return
 	}
+	a.progressing = a.wish.Patience > 0 && a.wish.progressing(v)
 	j := a.wish.Judge(v)
 	if a.over = a.over && j.Met; a.over {
 		return
@@ -147,7 +170,7 @@ func (a *attempt) elapsed(now time.Time, at int) {
 		a.done, a.outcome.Cursor = true, Cursor{at, a.outcome.At.Add(a.wish.Stays)}
 	case !a.met && !now.Before(a.wish.By):
 		a.done = true
-	case !a.met && a.wish.Patience > 0 && now.Sub(a.pace.moved) >= a.wish.Patience:
+	case !a.met && a.wish.Patience > 0 && now.Sub(a.pace.moved) >= a.patience():
 		a.done, a.outcome.Still = true, true
 	}
 }
@@ -156,7 +179,7 @@ func (a *attempt) until() time.Duration {
 	if a.met {
 		return time.Until(a.outcome.At.Add(a.wish.Stays))
 	}
-	if end := a.pace.moved.Add(a.wish.Patience); a.wish.Patience > 0 && end.Before(a.wish.By) {
+	if end := a.pace.moved.Add(a.patience()); a.wish.Patience > 0 && end.Before(a.wish.By) {
 		return time.Until(end)
 	}
 	return time.Until(a.wish.By)

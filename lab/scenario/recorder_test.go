@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -244,6 +245,29 @@ func TestApplicationsOfOneAddon(t *testing.T) {
 	}
 	if len(lanes) != 3 {
 		t.Errorf("%d lanes", len(lanes))
+	}
+}
+
+// An engine may lose the end of a rollout, and finds it when it looks again: what it calls progressing has not come to rest before.
+func TestProgressingIsNoRest(t *testing.T) {
+	at := ApplicationRef{Cluster: "prod", Addon: "web", Name: "prod-web"}.Subject()
+	for health, met := range map[string]bool{"Progressing": true, "Degraded": false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRecorder(t.Context(), World{}, time.Now())
+			defer r.Close()
+			see := func(health string) {
+				r.see(at, State{Known: true, Application: &Application{Application: lab.Application{Name: at.Name, Sync: "Synced", Health: health}}}, "")
+			}
+			see(health)
+			time.AfterFunc(125*time.Second, func() { see("Healthy") })
+			out, err := r.await(t.Context(), Wish{
+				From: r.now(), By: time.Now().Add(10 * time.Minute), Patience: 2 * time.Minute, Concerns: anything,
+				Judge: func(v View) Judgement { return Judgement{Met: v[at].Application.Converged()} },
+			})
+			if err != nil || out.Met != met || out.Still == met {
+				t.Errorf("%s: met is %t, still is %t, %v", health, out.Met, out.Still, err)
+			}
+		})
 	}
 }
 
