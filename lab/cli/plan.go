@@ -97,7 +97,7 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 		if n := len(m.Apps) - len(apps); n > 0 && i == 1 {
 			unjudged = lab.Problems{{Code: finding.LeftOut, Position: m.Apps[slices.IndexFunc(m.Apps, foreign)].At, Message: fmt.Sprintf("of ResourceSets, and so not judged, as Flux Operator applies them: %d", n), Cure: "lab diff compares them"}}
 		}
-		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Each: est.Hub().Engine.Everywhere(), Apps: apps}
+		states[i] = consequence.State{Engine: est.Hub().Engine.Type, Each: est.Hub().Engine.Everywhere(), Apps: apps, Sets: map[string]string{}}
 		for _, c := range est.Clusters {
 			if !c.Left {
 				states[i].Clusters = append(states[i].Clusters, c.Name)
@@ -105,6 +105,9 @@ func (p *program) consequences(ctx context.Context, sides [2]*workspace.Workspac
 		}
 		for _, a := range apps {
 			addons[a.Name] = a.Addon
+		}
+		for _, set := range est.UnknownSets {
+			states[i].Sets[set.Name] = set.Why
 		}
 		if unread != nil {
 			states[i].Unknown = map[string]string{}

@@ -22,7 +22,7 @@ import (
 func Of(before, after State) ([]Effect, lab.Problems) {
 	f := foresight{
 		rules: rulesOf(after.Engine), left: map[string]bool{}, fates: map[string]Action{}, definitions: map[string]map[schema.GroupKind]map[string]any{}, schemas: map[string]*apiserver.Definition{},
-		made: map[string][]desired.Object{}, policies: map[string][2]*apiserver.Policies{},
+		made: map[string][]desired.Object{}, sets: after.Sets, policies: map[string][2]*apiserver.Policies{},
 	}
 	for _, c := range before.Clusters {
 		if !slices.Contains(after.Clusters, c) {
@@ -72,6 +72,7 @@ type foresight struct {
 	definitions   map[string]map[schema.GroupKind]map[string]any // by cluster
 	schemas       map[string]*apiserver.Definition
 	made          map[string][]desired.Object       // of unchanged applications
+	sets          map[string]string                 // State.Sets, after
 	policies      map[string][2]*apiserver.Policies // by cluster, before and after; nil for none
 	effects       []Effect
 	problems      lab.Problems
@@ -95,6 +96,13 @@ func (f *foresight) unit(u *unit) {
 	v := f.next[u.key()]
 	if v == nil {
 		f.gone(u)
+		return
+	}
+	if v.rejected() {
+		if !u.rejected() {
+			f.fates[u.key()] = Refuse
+			f.effect(u, object{}, Refuse, "rejected, and what it has applied stays: "+v.app.LeftOut, "", v.app.At)
+		}
 		return
 	}
 	if why := f.handed(u, v); why != "" {
@@ -137,8 +145,8 @@ func (f *foresight) handed(u, v *unit) string {
 	if u.app.Set != v.app.Set && u.release == "" {
 		return fmt.Sprintf("its Application moves from %s to %s: deleted by the former", setOf(u), setOf(v))
 	}
-	if h := u.holder; h != nil && f.fates[held(h, u)] == Delete {
-		return fmt.Sprintf("its %s is no longer in %s: deleted by that", text(u.manifest, "kind"), h)
+	if h := u.holder; h != nil && f.fates[u.held] == Delete {
+		return fmt.Sprintf("its %s is no longer in %s: deleted by that", u.kind(), h)
 	}
 	return ""
 }
@@ -180,8 +188,12 @@ func (f *foresight) again(u, v *unit, why string) {
 
 // gone adds the effects of a unit that the engine no longer has.
 func (f *foresight) gone(u *unit) {
-	if len(u.broken) > 0 {
-		f.unknown(u, "it goes, and cannot be rendered", u.broken...)
+	if why, unknown := f.sets[u.app.Set]; unknown {
+		f.unknown(u, why)
+		return
+	}
+	if f.next[lab.SetName(u.app.Set)+"|"] != nil { // a set with an error deletes nothing
+		f.fates[u.key()] = Refuse
 		return
 	}
 	verdict := f.rules.deletes(u)
@@ -189,13 +201,18 @@ func (f *foresight) gone(u *unit) {
 		verdict = verdictOf(Unknown, verdict.reason+", unless that goes, too")
 	}
 	if h := u.holder; h != nil {
-		fate, known := f.fates[held(h, u)]
+		fate, known := f.fates[u.held]
+		above := f.fates[h.key()]
 		switch {
-		case f.fates[h.key()] == Unknown:
+		case above == Unknown:
 			verdict = verdictOf(Unknown, "what applies it cannot be rendered")
-		case known && fate != Delete:
-			verdict = verdictOf(Stay, h.String()+" does not remove it")
+		case above == Stay, above == Refuse, known && fate != Delete:
+			verdict = verdictOf(Stay, h.String()+" does not remove its "+u.kind())
 		}
+	}
+	if len(u.broken) > 0 && (verdict.action == Delete || verdict.action == Orphan) {
+		f.unknown(u, "it goes, and cannot be rendered", u.broken...)
+		return
 	}
 	f.fates[u.key()] = verdict.action
 	if verdict.action == Stay || verdict.action == Unknown {
@@ -214,9 +231,9 @@ func (f *foresight) lasting(o object) bool {
 	return o.Hook == "" || f.rules.runs(o.Hook) && f.rules.stays(o)
 }
 
-// held is the key of the fate of a unit's manifest.
-func held(h, u *unit) string {
-	return h.key() + "|" + text(u.manifest, "kind") + "|" + text(u.manifest, "metadata", "namespace") + "|" + text(u.manifest, "metadata", "name")
+// fateOf is the key of the fate of an object of a unit.
+func fateOf(u *unit, o map[string]any) string {
+	return u.key() + "|" + text(o, "kind") + "|" + text(o, "metadata", "namespace") + "|" + text(o, "metadata", "name")
 }
 
 // removed adds the effect on an object that its unit no longer has, or that goes with it.
@@ -226,7 +243,7 @@ func (f *foresight) removed(u *unit, o object, v verdict, goes bool) {
 			v = verdictOf(Orphan, why)
 		}
 	}
-	f.fates[u.key()+"|"+text(o.content, "kind")+"|"+text(o.content, "metadata", "namespace")+"|"+text(o.content, "metadata", "name")] = v.action
+	f.fates[fateOf(u, o.content)] = v.action
 	to := f.will[o.key()]
 	if to != nil && to.key() == u.key() { // it has become a hook
 		to = nil
@@ -291,6 +308,13 @@ func (f *foresight) deniedEffect(u *unit, was map[string]any, o object, stored m
 // created adds the objects that are new.
 func (f *foresight) created() {
 	for _, u := range f.after {
+		if u.rejected() && f.former[u.key()] == nil {
+			reason := "rejected"
+			if slices.ContainsFunc(f.before, func(b *unit) bool { return b.app.Set != "" && lab.SetName(b.app.Set) == u.app.Name }) {
+				reason = "nothing of it is deleted"
+			}
+			f.effect(u, object{}, Refuse, reason+": "+u.app.LeftOut, "", u.app.At)
+		}
 		if len(u.broken) > 0 {
 			if f.former[u.key()] == nil {
 				f.unknown(u, "it is new, and cannot be rendered", u.broken...)

@@ -61,7 +61,14 @@ func state(t *testing.T, engine lab.EngineType, files []txtar.File, side string)
 				}
 				continue
 			}
+			if m["rejected"] != nil {
+				app.Engine, app.LeftOut = "", fmt.Sprint(m["rejected"])
+				continue
+			}
 			docs = append(docs, render.Document{Node: n.Content[0], File: f.Name})
+		}
+		if app.Engine == "" {
+			continue
 		}
 		part.Render = func() ([]render.Document, error) {
 			if strings.Contains(string(f.Data), "broken") {
@@ -140,5 +147,19 @@ func TestLeft(t *testing.T) {
 	after.Unknown, after.Each = nil, true
 	if d := cmp.Diff([]consequence.Action{consequence.Stay}, actions()); d != "" {
 		t.Errorf("an engine on each cluster: %s", d)
+	}
+}
+
+// What only a controller knows is unknown.
+func TestUnknownSets(t *testing.T) {
+	files := []txtar.File{
+		{Name: "before/dev/web", Data: []byte("{kind: Application, metadata: {name: web}, set: a}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: web}}\n")},
+		{Name: "after/dev/x", Data: []byte("{kind: Application, metadata: {name: x}}\n")},
+	}
+	before, after := state(t, lab.EngineArgoCD, files, "before"), state(t, lab.EngineArgoCD, files, "after")
+	after.Sets = map[string]string{"a": "asks a forge"}
+	effects, _ := consequence.Of(before, after)
+	if len(effects) != 1 || effects[0].Action != consequence.Unknown || effects[0].Reason != "asks a forge" {
+		t.Errorf("got %+v", effects)
 	}
 }

@@ -50,4 +50,5 @@ type State struct {
 	Clusters []string
 	Apps     []desired.App     // those of clusters that left, too, if the engine still has them
 	Unknown  map[string]string // cluster that left -> why it is not known what becomes of its applications
+	Sets     map[string]string // ApplicationSet whose output only the running engine knows -> why
 }

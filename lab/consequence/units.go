@@ -20,8 +20,9 @@ type unit struct {
 	broken   lab.Problems // why objects are missing
 	inputs   []string     // digests of what its objects are rendered from
 
-	holder *unit // that applies it; nil for none
-	depth  int   // number of those above it
+	holder *unit  // that applies its manifest, or its ApplicationSet; nil for none
+	held   string // key of the fate of that object
+	depth  int    // number of those above it
 }
 
 func (u *unit) key() string { return u.app.Name + "|" + u.release }
@@ -31,6 +32,19 @@ func (u *unit) String() string {
 		return "HelmRelease " + u.release
 	}
 	return u.app.Name
+}
+
+// kind is that of the object that its engine has it from.
+func (u *unit) kind() string {
+	if u.app.Set != "" && u.release == "" {
+		return "ApplicationSet"
+	}
+	return text(u.manifest, "kind")
+}
+
+// rejected reports whether it is an Application that its ApplicationSet does not make, or a set with an error.
+func (u *unit) rejected() bool {
+	return u.app.Engine == "" && u.manifest == nil && len(u.app.Parts) == 0 && u.app.LeftOut != ""
 }
 
 // same reports whether two units are rendered from the same inputs.
@@ -173,16 +187,20 @@ func hold(units []*unit) {
 	for _, u := range units {
 		for _, o := range u.objects {
 			switch kind := text(o.content, "kind"); kind {
-			case "Application", "Kustomization", "HelmRelease":
+			case "Application", "ApplicationSet", "Kustomization", "HelmRelease":
 				key := kind + " " + text(o.content, "metadata", "name")
 				manifests[key] = append(manifests[key], entry{o, u})
 			}
 		}
 	}
 	for _, u := range units {
-		for _, e := range manifests[text(u.manifest, "kind")+" "+text(u.manifest, "metadata", "name")] {
-			if u.holder == nil && e.of != u && is(e.content, u.manifest) {
-				u.holder = e.of
+		name, set := text(u.manifest, "metadata", "name"), u.kind() == "ApplicationSet"
+		if set {
+			name = u.app.Set
+		}
+		for _, e := range manifests[u.kind()+" "+name] {
+			if u.holder == nil && e.of != u && (set || is(e.content, u.manifest)) {
+				u.holder, u.held = e.of, fateOf(e.of, e.content)
 			}
 		}
 	}
