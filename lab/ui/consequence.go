@@ -152,7 +152,16 @@ func consequenceGroups(effects []Consequence) []*consequenceGroup {
 		}
 		merge(g)
 	}
+	whole := map[[2]string]int{} // effects on applications as a whole, by addon and cluster
+	for _, e := range effects {
+		if e.Object == "" && e.Addon != "" {
+			whole[[2]string{e.Addon, e.Cluster}]++
+		}
+	}
 	for _, e := range effects { // the same in several clusters
+		if e.Object == "" && whole[[2]string{e.Addon, e.Cluster}] > 1 {
+			e.Object = e.Application
+		}
 		e.Application = cmp.Or(e.Addon, e.Application)
 		key := e
 		key.Cluster, key.Cure, key.To = "", "", ""
