@@ -64,6 +64,9 @@ type Generated struct {
 // Listed reports whether the application is among those of a running lab, or is left out. A root is neither.
 func (g Generated) Listed() bool { return !g.Root || g.LeftOut != "" }
 
+// LeftOutToo ends the reason why an application is left out if that is another one, named before it.
+const LeftOutToo = ", which is left out"
+
 // SetName returns how an ApplicationSet is named among applications that are left out.
 func SetName(name string) string { return "ApplicationSet " + name }
 

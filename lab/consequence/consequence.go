@@ -16,6 +16,7 @@ import (
 	"homelab/lab"
 	"homelab/lab/apiserver"
 	"homelab/lab/desired"
+	"homelab/lab/finding"
 )
 
 // Of returns the effects of a change, ordered by cluster, severity, application and object, and the reasons why some are unknown.
@@ -196,7 +197,12 @@ func (f *foresight) gone(u *unit) {
 		f.fates[u.key()] = Refuse
 		return
 	}
-	verdict := f.rules.deletes(u)
+	was := u
+	if i := slices.IndexFunc(f.after, func(v *unit) bool { return u.app.Set != "" && v.app.Set == u.app.Set }); i >= 0 { // its set decides as it is then
+		now := *u
+		now.app.Kept, was = f.after[i].app.Kept, &now
+	}
+	verdict := f.rules.deletes(was)
 	if verdict.action == Stay && !slices.ContainsFunc(f.after, func(v *unit) bool { return v.app.At.File == u.app.At.File }) {
 		verdict = verdictOf(Unknown, verdict.reason+", unless that goes, too")
 	}
@@ -321,6 +327,7 @@ func (f *foresight) created() {
 			}
 			continue
 		}
+		f.leftOut(u)
 		for _, o := range u.objects {
 			if (o.Hook == "" || f.former[u.key()] == nil && f.lasting(o)) && f.was[o.key()] == nil {
 				if refused := f.refusedCreate(o); refused != "" {
@@ -333,6 +340,15 @@ func (f *foresight) created() {
 			}
 		}
 	}
+}
+
+// leftOut says that an application is not synced, or not as it should be, for a reason that it did not have.
+func (f *foresight) leftOut(v *unit) {
+	why := v.app.LeftOut
+	if u := f.former[v.key()]; why == "" || strings.HasSuffix(why, lab.LeftOutToo) || v.release != "" || v.rejected() || u != nil && u.app.LeftOut == why {
+		return
+	}
+	f.problems = append(f.problems, lab.Problem{Code: finding.LeftOut, Position: v.app.At, Message: v.app.Name + ": " + why})
 }
 
 func (f *foresight) effect(u *unit, o object, action Action, reason, cure string, at lab.Position) {

@@ -184,22 +184,22 @@ func dependents(e *lab.Estate) {
 				continue
 			}
 			if parent := stopped[a.Folder]; parent != "" {
-				Unsynced(a, "below "+parent+", which is left out")
+				Unsynced(a, "below "+parent+lab.LeftOutToo)
 				again = true
 				continue
 			}
 			for _, name := range a.Needs {
 				if !all.works(name) {
-					a.LeftOut, again = "needs "+name+", which is left out", true
+					a.LeftOut, again = "needs "+name+lab.LeftOutToo, true
 				}
 			}
 			if b := first[a.Folder]; b != nil && a.LeftOut == "" && b.Wave < a.Wave {
-				Unsynced(a, fmt.Sprintf("in sync wave %d, after %s, which is left out", a.Wave, b.Name))
+				Unsynced(a, fmt.Sprintf("in sync wave %d, after %s", a.Wave, b.Name)+lab.LeftOutToo)
 				again = true
 			}
 			for _, folder := range a.Syncs {
 				if b := first[folder]; b != nil && b.Wave < last[folder] && a.LeftOut == "" {
-					a.LeftOut, a.Blocks, again = "its sync waits for "+b.Name+", which is left out", true, true
+					a.LeftOut, a.Blocks, again = "its sync waits for "+b.Name+lab.LeftOutToo, true, true
 				}
 			}
 		}
