@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"homelab/lab"
 )
 
 // ConsequenceResult is `lab plan -o json`.
@@ -51,7 +53,7 @@ func (u *UI) Consequences(res ConsequenceResult) error {
 		u.Print(line)
 	}
 	for _, p := range res.Problems {
-		u.Println(fmt.Sprintf("note: %s:%d  %s", p.File, p.Line, p.Message))
+		u.Println(fmt.Sprintf("note: %s  %s", lab.Position{File: p.File, Line: p.Line}, p.Message))
 	}
 	if len(res.Effects) == 0 {
 		u.Println("nothing changes for the engine")
@@ -92,7 +94,7 @@ func ConsequenceLines(effects []Consequence, limit int) []string {
 			line += fmt.Sprintf(" and %d more", rest)
 		}
 		if g.File != "" {
-			line += fmt.Sprintf("  %s:%d", g.File, g.Line)
+			line += "  " + lab.Position{File: g.File, Line: g.Line}.String()
 		}
 		lines = append(lines, line)
 		if mild {
