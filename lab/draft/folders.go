@@ -176,9 +176,32 @@ func (d *drafting) synced(f folder) bool {
 	})
 }
 
+// mentionsApplications reports whether a chart that can be installed has templates of Applications, or a library beside it that it uses.
 func mentionsApplications(f folder) bool {
-	from := render.Source{FS: f.repo.FS, Source: appset.Source{Path: path.Join(f.dir, "templates"), Directory: &appset.Directory{}}}
-	return render.Mentions(from, argo.Group) && render.Mentions(from, "kind: Application")
+	in := func(dir string) bool {
+		from := render.Source{FS: f.repo.FS, Source: appset.Source{Path: path.Join(dir, "templates"), Directory: &appset.Directory{}}}
+		return render.Mentions(from, argo.Group) && render.Mentions(from, "kind: Application")
+	}
+	library, uses := libraries(f, f.file)
+	return !library && (in(f.dir) || slices.ContainsFunc(uses, func(dir string) bool {
+		is, _ := libraries(f, path.Join(dir, "Chart.yaml"))
+		return is && in(dir)
+	}))
+}
+
+// libraries reports whether a chart is a library, and returns the folders of the charts that it depends on.
+func libraries(f folder, file string) (library bool, uses []string) {
+	data, _ := fs.ReadFile(f.repo.FS, file) // of what does not exist, nothing
+	docs, _ := strict.Parse(file, data)
+	for _, doc := range docs {
+		library = library || strict.Text(doc, "type") == "library"
+		for _, d := range strict.List(doc, "dependencies") {
+			if at, ok := strings.CutPrefix(strict.Text(d, "repository"), "file://"); ok {
+				uses = append(uses, path.Join(path.Dir(file), at))
+			}
+		}
+	}
+	return library, uses
 }
 
 // folderDocument returns an Application that syncs a folder, or nil if it renders to more than Applications, ApplicationSets, projects and namespaces. A chart may
@@ -222,8 +245,11 @@ func leadsOnly(f folder, app *appset.Template) bool {
 func lacking(f folder) (why string, rendered bool) {
 	app := rootOf(f)
 	objects, err := folderSource{Source: *app.Spec.Source, repo: f.repo, app: app}.render()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err.Error(), false
+	case len(objects) == 0 && path.Base(f.file) == "Chart.yaml":
+		return "makes nothing with its own values", true
 	}
 	for _, o := range objects {
 		if what := missing(o); what != "" {
