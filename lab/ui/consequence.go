@@ -57,6 +57,11 @@ func (u *UI) Consequences(res ConsequenceResult) error {
 	}
 	if len(res.Effects) == 0 {
 		u.Println("nothing changes for the engine")
+		for _, r := range res.Before {
+			if r.Folder != "." && r.Commit == "" && slices.Contains(res.After, r) {
+				u.Println(fmt.Sprintf("not compared: changes of %s: lab plan --rev %s", r.Folder, lab.Quote(r.Folder+"=HEAD")))
+			}
+		}
 	}
 	return nil
 }
