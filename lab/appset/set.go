@@ -163,6 +163,11 @@ func (p *SetPolicy) Deletes() bool {
 	return p.ApplicationsSync == nil || *p.ApplicationsSync == "sync" || *p.ApplicationsSync == "create-delete"
 }
 
+// Updates reports whether Applications become what is generated then.
+func (p *SetPolicy) Updates() bool {
+	return p.ApplicationsSync == nil || *p.ApplicationsSync == "sync" || *p.ApplicationsSync == "create-update"
+}
+
 // syncPolicies are the valid values of applicationsSync.
 var syncPolicies = []string{"create-only", "create-update", "create-delete", "sync"}
 

@@ -113,6 +113,10 @@ func (f *foresight) unit(u *unit) {
 	if f.unchanged[u.app.Name] || u.same(v) {
 		return
 	}
+	if v.fixed(u) {
+		f.unknown(u, v.app.Fixed+", and what it has is not rendered with the change")
+		return
+	}
 	if len(u.broken) > 0 || len(v.broken) > 0 {
 		f.unknown(u, "it cannot be rendered", slices.Concat(u.broken, v.broken)...)
 		return
@@ -314,22 +318,26 @@ func (f *foresight) deniedEffect(u *unit, was map[string]any, o object, stored m
 // created adds the objects that are new.
 func (f *foresight) created() {
 	for _, u := range f.after {
-		if u.rejected() && f.former[u.key()] == nil {
+		former := f.former[u.key()]
+		if u.rejected() && former == nil {
 			reason := "rejected"
 			if slices.ContainsFunc(f.before, func(b *unit) bool { return b.app.Set != "" && lab.SetName(b.app.Set) == u.app.Name }) {
 				reason = "nothing of it is deleted"
 			}
 			f.effect(u, object{}, Refuse, reason+": "+u.app.LeftOut, "", u.app.At)
 		}
+		if former != nil && u.fixed(former) {
+			continue
+		}
 		if len(u.broken) > 0 {
-			if f.former[u.key()] == nil {
+			if former == nil {
 				f.unknown(u, "it is new, and cannot be rendered", u.broken...)
 			}
 			continue
 		}
 		f.leftOut(u)
 		for _, o := range u.objects {
-			if (o.Hook == "" || f.former[u.key()] == nil && f.lasting(o)) && f.was[o.key()] == nil {
+			if (o.Hook == "" || former == nil && f.lasting(o)) && f.was[o.key()] == nil {
 				if refused := f.refusedCreate(o); refused != "" {
 					f.effect(u, o, Refuse, refused, "", o.at())
 					continue

@@ -56,6 +56,9 @@ func state(t *testing.T, engine lab.EngineType, files []txtar.File, side string)
 				if m["set"] != nil {
 					app.Set = fmt.Sprint(m["set"])
 				}
+				if m["fixed"] != nil {
+					app.Fixed = fmt.Sprint(m["fixed"])
+				}
 				if m["kept"] != nil {
 					app.Kept = fmt.Sprint(m["kept"])
 				}

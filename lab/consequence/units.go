@@ -47,6 +47,11 @@ func (u *unit) rejected() bool {
 	return u.app.Engine == "" && u.manifest == nil && len(u.app.Parts) == 0 && u.app.LeftOut != ""
 }
 
+// fixed reports whether an Application stays what it was, as its ApplicationSet does not update it.
+func (u *unit) fixed(was *unit) bool {
+	return u.app.Fixed != "" && u.release == "" && !reflect.DeepEqual(was.manifest, u.manifest)
+}
+
 // same reports whether two units are rendered from the same inputs.
 func (u *unit) same(v *unit) bool {
 	return len(u.inputs) > 0 && !slices.Contains(u.inputs, "") && slices.Equal(u.inputs, v.inputs) && reflect.DeepEqual(u.manifest, v.manifest) && u.app.Cluster == v.app.Cluster

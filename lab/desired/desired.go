@@ -28,6 +28,7 @@ type App struct {
 	Last     bool   // of several objects of a name, the engine applies the last one
 	Set      string // ApplicationSet that generates it; empty for none
 	Kept     string // why the engine does not delete it when it is no longer desired; empty if it does
+	Fixed    string // why the engine leaves it as it is when it becomes another; empty if it does not
 	Foreign  bool   // another program would apply it, which a lab does not have
 
 	Layers  func() []Layer // may be nil

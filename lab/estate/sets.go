@@ -274,6 +274,9 @@ func (l *loader) application(s set, app *appset.Application, owners map[string]s
 	if policy := s.Spec.SyncPolicy; policy != nil && !policy.Deletes() {
 		l.apps[len(l.apps)-1].Kept = "its ApplicationSet keeps Applications (applicationsSync: " + *policy.ApplicationsSync + ")"
 	}
+	if policy := s.Spec.SyncPolicy; policy != nil && !policy.Updates() {
+		l.apps[len(l.apps)-1].Fixed = "its ApplicationSet does not update Applications (applicationsSync: " + *policy.ApplicationsSync + ")"
+	}
 	l.estate.Applications = append(l.estate.Applications, g)
 }
 
