@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -94,7 +95,7 @@ func (p *program) explain(ctx context.Context, ws *workspace.Workspace, from ori
 
 // explainAbsent explains why a cluster has no application of an addon that others have, or could have. otherwise is the error if there is none to explain.
 func (p *program) explainAbsent(ws *workspace.Workspace, m estate.Model, w wanted, otherwise error) error {
-	if w.cluster == "" {
+	if w.cluster == "" || slices.ContainsFunc(m.Apps, w.is) { // several
 		return otherwise
 	}
 	if err := hasCluster(m.Estate, w.cluster); err != nil {
@@ -117,12 +118,16 @@ func reasons(list []desired.Reason) (of ui.List[ui.ExplainedReason]) {
 	return of
 }
 
+func (w wanted) is(a desired.App) bool {
+	return (a.Name == w.name || a.Addon == w.name) && (w.cluster == "" || a.Cluster == w.cluster)
+}
+
 // find returns the application.
 func (w wanted) find(apps []desired.App) (desired.App, error) {
 	var found []desired.App
 	var names []string
 	for _, a := range apps {
-		if (a.Name == w.name || a.Addon == w.name) && (w.cluster == "" || a.Cluster == w.cluster) {
+		if w.is(a) {
 			found, names = append(found, a), append(names, a.Name)
 		}
 	}
