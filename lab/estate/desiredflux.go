@@ -88,7 +88,12 @@ func kustomization(app fluxset.Application) provenance.Subject {
 	return provenance.Subject{
 		Options: map[string]any{"spec": k.Spec, "variables": variables},
 		Name:    func(_, file string) string { return app.Place(file) },
-		At:      func(path []string) []lab.Position { return positions(app.Manifest, app.At.File, path) },
+		At: func(path []string) []lab.Position {
+			if at, set := app.VariablesAt[path[len(path)-1]]; set && path[0] == "variables" {
+				return []lab.Position{at}
+			}
+			return positions(app.Manifest, app.At.File, path)
+		},
 		Render: func(options map[string]any, open func(string, fs.FS) fs.FS) ([]render.Document, error) {
 			k := k
 			k.FS = open("", k.FS)

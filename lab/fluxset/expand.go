@@ -62,6 +62,7 @@ type Application struct {
 	Built           render.Kustomization     `json:"-"` // of which Objects were built
 	Place           func(file string) string `json:"-"` // name of a file of it for users; nil without Objects
 	Unset           []render.Unset           // variables without a value
+	VariablesAt     map[string]lab.Position  `json:"-"` // where they are set
 	Reads           []Read
 
 	Parent    string   // key of the Kustomization that applies it; empty for a root
@@ -157,8 +158,9 @@ type Expansion struct {
 	Problems     lab.Problems
 	Notes        lab.Problems // what Flux does without a word
 
-	data   map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
-	supply supply
+	data    map[string]map[string]string // of applied ConfigMaps and Secrets, by Read.key
+	holders map[string]render.Document   // the objects of data
+	supply  supply
 }
 
 // Has reports whether an application applies a ConfigMap, Secret or ServiceAccount.
@@ -167,9 +169,10 @@ func (x Expansion) Has(r Read) bool { return x.data[r.key()] != nil }
 // Expand follows the Kustomizations in a root's file, and repeats if one needs an object that a later one applies.
 func Expand(w World, file string) Expansion {
 	from, data := &origins{url: map[string]string{}, of: map[string]*yaml.Node{}, files: map[string]fs.FS{}, made: map[string]tree{}}, map[string]map[string]string{}
+	holders := map[string]render.Document{}
 	for {
 		known := len(data) + len(from.of)
-		x := &expander{World: w, Expansion: Expansion{Sources: from.url, data: data}, seen: map[string]bool{}, origins: from}
+		x := &expander{World: w, Expansion: Expansion{Sources: from.url, data: data, holders: holders}, seen: map[string]bool{}, origins: from}
 		x.roots(file)
 		x.leaveOutHomeless()
 		x.leaveOut()

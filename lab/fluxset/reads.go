@@ -141,6 +141,21 @@ func (x *expander) dataOf(r Read) map[string]string {
 	return x.data[r.key()]
 }
 
+// keyAt returns the position of a key of a Read: in the object, or of the reference if nothing in the files has it.
+func (x *expander) keyAt(r Read, name string) lab.Position {
+	o, known := x.holders[r.key()]
+	if x.Vars(r.Namespace, r.Name) != nil && r.Cluster == "" || !known {
+		return r.At
+	}
+	at := lab.Position{File: o.File, Line: o.Line}
+	for _, field := range []string{"data", "stringData"} {
+		if n := strict.Get(o.Node, field, name); n != nil {
+			at.Line = n.Line
+		}
+	}
+	return at
+}
+
 // variable matches the names of variables: https://github.com/fluxcd/pkg/blob/main/kustomize/kustomize_varsub.go
 var variable = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
 
@@ -151,6 +166,7 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 		return nil
 	}
 	vars := map[string]string{}
+	app.VariablesAt = map[string]lab.Position{}
 	always := strict.Text(post, "substituteStrategy") == string(kustomizev1.SubstituteStrategyAlways)
 	for _, ref := range strict.List(post, "substituteFrom") {
 		r := x.lookUp(Read{
@@ -161,11 +177,13 @@ func (x *expander) variables(app *Application, doc render.Document) map[string]s
 		if x.Assumed != nil && !r.Known {
 			maps.Copy(vars, x.Assumed(r))
 		}
-		maps.Copy(vars, x.dataOf(r))
+		for name, value := range x.dataOf(r) {
+			vars[name], app.VariablesAt[name] = value, x.keyAt(r, name)
+		}
 		app.Reads = append(app.Reads, r)
 	}
 	for name, value := range strict.Pairs(post, "substitute") {
-		vars[name.Value] = value.Value
+		vars[name.Value], app.VariablesAt[name.Value] = value.Value, lab.Position{File: doc.File, Line: name.Line}
 	}
 	if len(vars) == 0 && !always {
 		return nil
@@ -228,7 +246,7 @@ func (x *expander) holds(app *Application, o render.Document) {
 			x.data[bindingOf+dataKey(app.Remote, strict.Text(s, "kind"), strict.Text(s, "namespace")+"/"+strict.Text(s, "name"))] = map[string]string{}
 		}
 	case kind == "ConfigMap" || kind == "Secret":
-		x.data[dataKey(app.Remote, kind, key(o.Node))] = Data(o.Node)
+		x.data[dataKey(app.Remote, kind, key(o.Node))], x.holders[dataKey(app.Remote, kind, key(o.Node))] = Data(o.Node), o
 	case kind == "Receiver" && strings.HasPrefix(strict.Text(o.Node, "apiVersion"), "notification.toolkit.fluxcd.io/"):
 		if ref := strict.Get(o.Node, "spec", "secretRef"); ref != nil {
 			at := lab.Position{File: o.File, Line: cmp.Or(ref.Line, o.Line)}

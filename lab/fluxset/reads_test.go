@@ -123,6 +123,25 @@ spec:
 	}
 }
 
+func TestVariablesAt(t *testing.T) {
+	x := expandForeign(map[string]string{
+		"cluster/a.yaml": kustomizationOf("apps", ", postBuild: {substitute: {zone: eu}, substituteFrom: [{kind: ConfigMap, name: settings}]}"),
+		"apps/a.yaml":    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
+		"cluster/b.yaml": kustomizationOf("settings", ""),
+		"settings/settings.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: flux-system}
+data:
+  domain: example.com
+`,
+	})
+	i := slices.IndexFunc(x.Applications, func(a Application) bool { return a.Name == "apps" })
+	at := x.Applications[i].VariablesAt
+	if got := at["domain"].String() + " " + at["zone"].String(); got != "../fleet/settings/settings.yaml:5 ../fleet/cluster/a.yaml:4" {
+		t.Error(got)
+	}
+}
+
 func TestLeftOut(t *testing.T) {
 	empty := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default}\n"
 	pinned := "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: pinned, namespace: flux-system}\nspec: {interval: 1m, url: https://example.com/fleet, ref: {tag: v1}}\n---\n" +

@@ -127,7 +127,7 @@ func (x *expander) resourceSets() {
 		for a := range x.all() {
 			op.has(a, 0)
 		}
-		o := &expander{World: x.World, Expansion: Expansion{Sources: from.url, data: data}, seen: maps.Clone(x.seen), origins: from}
+		o := &expander{World: x.World, Expansion: Expansion{Sources: from.url, data: data, holders: maps.Clone(x.holders)}, seen: maps.Clone(x.seen), origins: from}
 		for ; len(op.sets) > 0; op.sets = op.sets[1:] {
 			o.set(op, op.sets[0])
 		}
