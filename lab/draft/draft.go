@@ -17,6 +17,7 @@ import (
 	"homelab/lab/draft/fluxroot"
 	"homelab/lab/estate"
 	"homelab/lab/fill"
+	"homelab/lab/fluxset"
 	"homelab/lab/render"
 )
 
@@ -118,6 +119,7 @@ type drafting struct {
 	expanded map[*document]expanded
 	reach    map[folder]map[string]bool // what kustomizations include
 	trees    map[string]*tree           // by folder of the repository
+	followed map[string]fluxset.Expansion
 }
 
 // draft begins a draft of what was scanned.
@@ -127,6 +129,7 @@ func (s scan) draft(name string, wishes Wishes) *drafting {
 	return &drafting{
 		Draft: Draft{asked: map[string]Choice{}}, scan: s, wishes: wishes, estate: &lab.Estate{Name: name, Repositories: s.repositories}, keys: map[string]*Key{}, budget: render.NewBudget(),
 		rendered: map[string]bool{}, tried: map[folder]bool{}, expanded: map[*document]expanded{}, reach: map[folder]map[string]bool{},
+		followed: map[string]fluxset.Expansion{},
 	}
 }
 

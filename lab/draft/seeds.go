@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -161,15 +162,23 @@ func builtin(namespace string) bool {
 	return namespace == corev1.NamespaceDefault || namespace == flux.Namespace || strings.HasPrefix(namespace, "kube-")
 }
 
-// expandRoot follows a root through the repositories.
+// expandRoot follows a root through the repositories, once with the same data.
 func (d *drafting) expandRoot(r fluxroot.Root, l *lacks) fluxset.Expansion {
 	file := lab.FluxRootFile(r.Cluster)
 	in, text := d.inputs(), r.Manifest(d.estateName(), "")
 	for _, s := range l.sources {
 		text += "---\n" + s.text()
 	}
-	return fluxset.Expand(fluxset.World{
-		FS: files{file: text}.fs(), Budget: d.budget, Scope: d.scope(r.Cluster), Extra: []string{flux.SourceWatcher}, Artifacts: true,
+	scope := d.scope(r.Cluster)
+	same := fmt.Sprint(file, text, scope)
+	for _, s := range l.seeds {
+		same += fmt.Sprintln(s.kind, s.remote, s.namespace, s.name, d.dataOf(r.Cluster, s))
+	}
+	if x, known := d.followed[same]; known {
+		return x
+	}
+	x := fluxset.Expand(fluxset.World{
+		FS: files{file: text}.fs(), Budget: d.budget, Scope: scope, Extra: []string{flux.SourceWatcher}, Artifacts: true,
 		Vars:    func(string, string) map[string]string { return nil },
 		Assumed: func(read fluxset.Read) map[string]string { return d.assumed(r.Cluster, l, read) },
 		Repository: func(url, revision string) (fs.FS, string, error) {
@@ -184,6 +193,8 @@ func (d *drafting) expandRoot(r fluxroot.Root, l *lacks) fluxset.Expansion {
 			return at.FS, at.Dir, nil
 		},
 	}, file)
+	d.followed[same] = x
+	return x
 }
 
 // assumed returns the future data of a cluster's seed.
@@ -192,11 +203,15 @@ func (d *drafting) assumed(cluster string, l *lacks, read fluxset.Read) map[stri
 	if i < 0 {
 		return nil
 	}
+	return d.dataOf(cluster, l.seeds[i])
+}
+
+func (d *drafting) dataOf(cluster string, s *seed) map[string]string {
 	data := map[string]string{}
-	for _, k := range l.seeds[i].keys {
-		of := d.valueOf(l.seeds[i], k)
+	for _, k := range s.keys {
+		of := d.valueOf(s, k)
 		if of.variable != "" {
-			of.text = d.variable(cmp.Or(l.seeds[i].reader, cluster), of.variable)
+			of.text = d.variable(cmp.Or(s.reader, cluster), of.variable)
 		}
 		data[k.Name] = of.text
 	}
