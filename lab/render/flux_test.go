@@ -27,9 +27,10 @@ func named(name string) string { return strings.ReplaceAll(configMap, "%", name)
 
 // An error is about the folder if its kustomization is generated, and says once what is wrong.
 func TestBuildErrors(t *testing.T) {
-	fsys := repositoryOf(map[string]string{"plain/notes.yaml": "a: b\n", "listed/notes.yaml": "a: b\n", "listed/kustomization.yaml": "resources: [notes.yaml]\n"})
+	fsys := repositoryOf(map[string]string{"plain/notes.yaml": "a: b\n", "listed/notes.yaml": "a: b\n", "listed/kustomization.yaml": "resources: [notes.yaml]\n", "above/kustomization.yaml": "resources: [../listed]\n"})
 	for dir, want := range map[string]string{
 		"plain": "plain: accumulating resources from 'notes.yaml': missing Resource metadata", "listed": "listed/kustomization.yaml: accumulating resources from 'notes.yaml': missing Resource metadata",
+		"above": "above/kustomization.yaml: accumulating resources: recursed accumulation of path 'listed': accumulating resources from 'notes.yaml': missing Resource metadata",
 	} {
 		if _, _, err := (Kustomization{FS: fsys, Path: dir}).Build(); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

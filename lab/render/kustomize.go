@@ -130,9 +130,13 @@ func (s Source) build(scan *scanner, file string, edit func(k map[string]any) er
 // twice matches kustomize's error for a file that it cannot read as manifests, and then not as a folder either.
 var twice = regexp.MustCompile(`accumulating resources: accumulation err='(.*)': must build at directory: '[^']*': file is not directory`)
 
-// shorter returns an error of kustomize with relative names, and without its second attempt to read a file.
+// asFile is kustomize's first attempt to read a folder, as a file.
+var asFile = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': [^']* is not a regular file': `)
+
+// shorter returns an error of kustomize with relative names, and without its vain attempts to read a file as a folder or a folder as a file.
 func shorter(message string) string {
-	return twice.ReplaceAllString(strings.ReplaceAll(message, "'/", "'"), "$1")
+	message = asFile.ReplaceAllString(strings.ReplaceAll(message, "'/", "'"), "")
+	return twice.ReplaceAllString(message, "$1")
 }
 
 // built converts a resource, with the line numbers of its source.
