@@ -100,6 +100,9 @@ const OpenPrefix = "lab-open-"
 // dockerHub is the host of images without one.
 const dockerHub = "registry-1.docker.io"
 
+// ErrSSH is the error of HostOf for an address that only SSH opens.
+var ErrSSH = errors.New("lab does not provide the engine with SSH keys")
+
 // HostOf returns scheme and host of a repository or an image, as in https://ghcr.io, or an error that says why lab contacts none.
 func HostOf(address string) (string, error) {
 	scheme, _, found := strings.Cut(address, "://")
@@ -109,7 +112,7 @@ func HostOf(address string) (string, error) {
 	case strings.Contains(address, OpenPrefix):
 		return "", errors.New("it is open: set it with lab fill KEY=VALUE")
 	case OverSSH(address):
-		return "", errors.New("lab does not provide the engine with SSH keys")
+		return "", ErrSSH
 	case !found:
 		host, _, found := strings.Cut(address, "/")
 		named := host

@@ -1,6 +1,7 @@
 package estate
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"strconv"
@@ -156,7 +157,7 @@ func cureOf(address string) string {
 	if strings.HasPrefix(address, "oci://") {
 		return "lab reads no artifacts of registries"
 	}
-	if _, err := lab.HostOf(address); err != nil && !lab.OverSSH(address) {
+	if _, err := lab.HostOf(address); err != nil && !errors.Is(err, lab.ErrSSH) {
 		return err.Error()
 	}
 	return "mount a clone of it: spec.repositories of the hub"

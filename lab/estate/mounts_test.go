@@ -440,6 +440,7 @@ patches:
 func TestCureOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://github.com/acme/web": "mount a clone of it", "oci://ghcr.io/acme/web": "lab reads no artifacts of registries", "cnoe://web": "it is a folder that idpbuilder serves",
+		"git@github.com:acme/web.git": "mount a clone of it", "git@github.com:<your-org>/web.git": "it is a placeholder",
 	} {
 		if got := cureOf(address); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", address, got)
