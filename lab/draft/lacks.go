@@ -77,6 +77,9 @@ func (d *drafting) lack(l *lacks, roots []fluxroot.Root) {
 			}
 			d.reads(&l.seeds, roots[i].Cluster, app)
 		}
+		for _, app := range expanded[i].Sets { // nothing applies them, but they are rendered
+			d.components(app)
+		}
 	}
 	for _, s := range l.seeds {
 		d.differing(s)

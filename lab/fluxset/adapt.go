@@ -181,6 +181,9 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		if ops := m.healthChecks(o.Node); len(ops) > 0 {
 			add(o, target(o), patchOf(ops), "health checks that cannot pass")
 		}
+		if ops := x.unpacks(o.Node); len(ops) > 0 {
+			add(o, target(o), patchOf(ops), "its OCIRepository has artifacts of the repository")
+		}
 		if served(o.Node) == "" {
 			continue
 		}
@@ -217,6 +220,22 @@ func (x Expansion) adapt(m *Adaptation, app Application) []Patch {
 		}
 	}
 	return united(patches)
+}
+
+// unpacks returns what makes an ArtifactGenerator copy from the repository instead of its artifacts.
+func (x Expansion) unpacks(n *yaml.Node) []operation {
+	var ops []operation
+	if !IsGenerator(n) {
+		return nil
+	}
+	for i, s := range strict.List(n, "spec", "sources") {
+		name := cmp.Or(strict.Text(s, "namespace"), strict.Text(n, "metadata", "namespace")) + "/" + strict.Text(s, "name")
+		_, packed := x.Sources[sourcev1.OCIRepositoryKind+" "+name]
+		if _, known := x.Sources[sourcev1.GitRepositoryKind+" "+name]; known && !packed && strict.Text(s, "kind") == sourcev1.OCIRepositoryKind {
+			ops = append(ops, operation{"replace", fmt.Sprintf("/spec/sources/%d/kind", i), sourcev1.GitRepositoryKind})
+		}
+	}
+	return ops
 }
 
 // united unites patches that delete objects of one kind for the same reason. Kustomize annotates every object of a folder with every patch, so that its time grows

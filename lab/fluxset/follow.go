@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 
 	"homelab/lab"
@@ -48,10 +47,8 @@ func (x *expander) follow(doc render.Document, parent *Application, depth int) *
 	x.account(app, doc)
 	ref := strict.Get(doc.Node, "spec", "sourceRef")
 	source := strict.Text(ref, "kind") + " " + cmp.Or(strict.Text(ref, "namespace"), app.Namespace) + "/" + strict.Text(ref, "name")
-	if name, ok := strings.CutPrefix(source, sourcev1.OCIRepositoryKind+" "); ok && x.Artifacts && x.of[source] == nil && x.of[sourcev1.GitRepositoryKind+" "+name] != nil {
-		source, app.fromOCI = sourcev1.GitRepositoryKind+" "+name, true
-	}
-	app.source = source
+	app.source = x.unpacked(source)
+	source, app.fromOCI = app.source, app.source != source
 	from, err := x.treeOf(source)
 	var absent *Absent
 	switch {

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"github.com/bmatcuk/doublestar/v4"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -136,6 +137,15 @@ func fromSource(source string, err error) error {
 	return fmt.Errorf("%s: %w", source, err)
 }
 
+// unpacked returns a source, or the GitRepository that it is the artifact of: World.Artifacts.
+func (x *expander) unpacked(source string) string {
+	name, ok := strings.CutPrefix(source, sourcev1.OCIRepositoryKind+" ")
+	if git := sourcev1.GitRepositoryKind + " " + name; ok && x.Artifacts && x.of[source] == nil && x.of[git] != nil {
+		return git
+	}
+	return source
+}
+
 // sourcesOf returns a source and, for an artifact, those that it is copied from.
 func (x *expander) sourcesOf(source string) []string {
 	list := []string{source}
@@ -164,7 +174,7 @@ func (x *expander) outputOf(name string, depth int) (output, error) {
 		}
 		o := output{of: g, alias: map[string]string{}}
 		for _, s := range strict.List(g, "spec", "sources") {
-			o.alias[strict.Text(s, "alias")] = strict.Text(s, "kind") + " " + cmp.Or(strict.Text(s, "namespace"), namespace) + "/" + strict.Text(s, "name")
+			o.alias[strict.Text(s, "alias")] = x.unpacked(strict.Text(s, "kind") + " " + cmp.Or(strict.Text(s, "namespace"), namespace) + "/" + strict.Text(s, "name"))
 		}
 		captures := []map[string]string{nil}
 		if pattern := strict.Text(g, "spec", "pathPattern"); pattern != "" {

@@ -119,7 +119,8 @@ func (op *operator) has(a *Application, depth int) {
 // resourceSets expands the ResourceSets of all applications, and follows what they lead to. Nothing else depends on that, as lab's Flux has none of it.
 func (x *expander) resourceSets() {
 	from := &origins{url: maps.Clone(x.url), of: maps.Clone(x.of), files: x.files, made: maps.Clone(x.made), generators: slices.Clone(x.generators)}
-	data := maps.Clone(x.data)
+	data, w := maps.Clone(x.data), x.World
+	w.Artifacts = true // there is no patch for what nothing applies
 	op := &operator{}
 	for {
 		known := len(data) + len(from.of) + len(op.providers)
@@ -127,7 +128,7 @@ func (x *expander) resourceSets() {
 		for a := range x.all() {
 			op.has(a, 0)
 		}
-		o := &expander{World: x.World, Expansion: Expansion{Sources: from.url, data: data, holders: maps.Clone(x.holders)}, seen: maps.Clone(x.seen), origins: from}
+		o := &expander{World: w, Expansion: Expansion{Sources: from.url, data: data, holders: maps.Clone(x.holders)}, seen: maps.Clone(x.seen), origins: from}
 		for ; len(op.sets) > 0; op.sets = op.sets[1:] {
 			o.set(op, op.sets[0])
 		}
