@@ -1,6 +1,7 @@
 package resourceset
 
 import (
+	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -17,7 +18,10 @@ const (
 	defaultValues = "defaultValues"
 )
 
-// Options returns what a set is expanded from: its spec.inputs, and under "providers" those of others, by name.
+// ofSpec are the fields of a set's spec that it is expanded from.
+var ofSpec = []string{ownInputs, "resources", "steps"}
+
+// Options returns what a set is expanded from: inputs and objects of its spec, and under "providers" the inputs of others, by name.
 func (s Set) Options() map[string]any {
 	others := map[string]any{}
 	for _, p := range s.Providers {
@@ -25,7 +29,13 @@ func (s Set) Options() map[string]any {
 			others[strict.Text(p.Node, "metadata", "name")] = map[string]any{"spec": map[string]any{defaultValues: plain(n)}}
 		}
 	}
-	return map[string]any{"spec": map[string]any{ownInputs: plain(strict.Get(s.Node, "spec", ownInputs))}, ofProviders: others}
+	spec := map[string]any{}
+	for _, field := range ofSpec {
+		if n := strict.Get(s.Node, "spec", field); n != nil {
+			spec[field] = plain(n)
+		}
+	}
+	return map[string]any{"spec": spec, ofProviders: others}
 }
 
 // Of returns the object that has an option, and its path there.
@@ -55,7 +65,7 @@ func plain(n *yaml.Node) (v any) {
 
 // With returns the set with other options.
 func (s Set) With(options map[string]any) Set {
-	s.Node = replaced(s.Node, options, ownInputs)
+	s.Node = replaced(s.Node, options, ofSpec...)
 	others, _ := options[ofProviders].(map[string]any)
 	s.Providers = slices.Clone(s.Providers)
 	for i, p := range s.Providers {
@@ -66,16 +76,18 @@ func (s Set) With(options map[string]any) Set {
 	return s
 }
 
-// replaced returns an object with another value of a field of its spec.
-func replaced(n *yaml.Node, options map[string]any, field string) *yaml.Node {
+// replaced returns an object with other values of fields of its spec.
+func replaced(n *yaml.Node, options map[string]any, fields ...string) *yaml.Node {
 	of, _ := options["spec"].(map[string]any)
-	value := new(yaml.Node)
-	if of[field] == nil || value.Encode(of[field]) != nil {
-		return n
+	for _, field := range fields {
+		value := new(yaml.Node)
+		if of[field] == nil || reflect.DeepEqual(of[field], plain(strict.Get(n, "spec", field))) || value.Encode(of[field]) != nil {
+			continue
+		}
+		n = strict.Copy(n)
+		changed := strict.Copy(strict.Get(n, "spec"))
+		strict.Set(changed, field, value)
+		strict.Set(n, "spec", changed)
 	}
-	n = strict.Copy(n)
-	changed := strict.Copy(strict.Get(n, "spec"))
-	strict.Set(changed, field, value)
-	strict.Set(n, "spec", changed)
 	return n
 }

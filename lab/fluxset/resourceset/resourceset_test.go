@@ -139,8 +139,9 @@ func TestCopied(t *testing.T) {
 func TestOptions(t *testing.T) {
 	s := setOf(t, "spec: {inputs: [{name: a}], inputsFrom: [{name: static}], resources: ["+object+"]}\n", "metadata: {name: static, namespace: web}\nspec: {type: Static, defaultValues: {name: b}}\n")
 	options := s.Options()
+	objects := plain(strict.Get(s.Node, "spec", "resources"))
 	want := map[string]any{
-		"spec":      map[string]any{"inputs": []any{map[string]any{"name": "a"}}},
+		"spec":      map[string]any{"inputs": []any{map[string]any{"name": "a"}}, "resources": objects},
 		"providers": map[string]any{"static": map[string]any{"spec": map[string]any{"defaultValues": map[string]any{"name": "b"}}}},
 	}
 	if d := cmp.Diff(want, options); d != "" {
@@ -152,6 +153,11 @@ func TestOptions(t *testing.T) {
 	}
 	docs, _, err := s.With(changed).Expand()
 	if d := cmp.Diff([]string{"ConfigMap c set.yaml:4", "ConfigMap d set.yaml:4"}, ids(docs)); d != "" || err != nil {
+		t.Error(err, d)
+	}
+	objects.([]any)[0].(map[string]any)["kind"] = "Secret"
+	docs, _, err = s.With(map[string]any{"spec": map[string]any{"resources": objects}}).Expand()
+	if d := cmp.Diff([]string{"Secret a set.yaml:0", "Secret b set.yaml:0"}, ids(docs)); d != "" || err != nil {
 		t.Error(err, d)
 	}
 	if of, path := s.Of([]string{"providers", "static", "spec", "defaultValues", "name"}); of.File != "provider0.yaml" || len(path) != 3 {
