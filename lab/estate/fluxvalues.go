@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"homelab/lab"
 	"homelab/lab/fluxset"
 	"homelab/lab/provenance"
 	"homelab/lab/render"
@@ -65,8 +66,18 @@ func (m made) releaseSubject() provenance.Subject {
 	for _, f := range files {
 		layers = append(layers, render.Layer{Ref: valuesTree, File: f.name})
 	}
+	spec := map[string]any{"values": m.as.Inline, "valuesFrom": others}
+	if after := m.as.PostRenderers(); after != nil {
+		spec["postRenderers"] = after
+	}
 	return provenance.Subject{
-		Options: map[string]any{"spec": map[string]any{"values": m.as.Inline, "valuesFrom": others}}, Layers: layers, ValuesAt: "spec.values.", At: m.at,
+		Options: map[string]any{"spec": spec}, Layers: layers, ValuesAt: "spec.values.",
+		At: func(path []string) []lab.Position {
+			if at := m.at(path); len(at) > 0 || len(path) < 3 || path[1] != "valuesFrom" {
+				return at
+			}
+			return m.at(path[:3]) // the entry
+		},
 		Name: func(tree, file string) string {
 			if tree == valuesTree && len(files) > 0 {
 				return files[0].place(file)
@@ -80,6 +91,10 @@ func (m made) releaseSubject() provenance.Subject {
 			spec, _ := options["spec"].(map[string]any)
 			if spec != nil {
 				r.Inline, _ = spec["values"].(map[string]any)
+				var err error
+				if r, err = r.WithPostRenderers(spec["postRenderers"]); err != nil {
+					return nil, err
+				}
 			}
 			changed, _ := spec["valuesFrom"].([]any)
 			for i := range r.From {

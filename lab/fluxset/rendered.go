@@ -127,6 +127,24 @@ func (r Release) RenderIn(fsys fs.FS, digest string, budget *render.Budget) ([]r
 	return slices.Concat(crds, before, objects), nil
 }
 
+// PostRenderers returns spec.postRenderers as JSON decodes it, or nil.
+func (r Release) PostRenderers() (list any) {
+	if text, err := json.Marshal(r.object.Spec.PostRenderers); err != nil || json.Unmarshal(text, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// WithPostRenderers returns the release with others.
+func (r Release) WithPostRenderers(list any) (Release, error) {
+	text, err := json.Marshal(list)
+	if err != nil {
+		return r, err
+	}
+	r.object.Spec.PostRenderers = nil
+	return r, json.Unmarshal(text, &r.object.Spec.PostRenderers)
+}
+
 // Inputs is render.Source.Inputs for RenderIn.
 func (r Release) Inputs(fsys fs.FS, of func(ref, name string) string) (string, error) {
 	own, err := json.Marshal([]any{r.Values, r.Defaults, r.valuesFiles, r.ignoreMissing, r.ReleaseName, r.revised, r.noCRDs, r.object.Spec})
