@@ -86,7 +86,7 @@ func TestSilence(t *testing.T) {
 				}
 			}
 			var err error
-			for g.patience = 200 * time.Millisecond; ; g.patience *= 2 {
+			for g.patience = 200 * time.Millisecond; g.patience < time.Minute; g.patience *= 2 {
 				become("running")
 				var reached atomic.Bool
 				ask := func() { // the container is paused while the call waits
@@ -98,7 +98,7 @@ func TestSilence(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				err = call(ctx)
 				cancel()
-				if reached.Load() || t.Context().Err() != nil { // on a busy machine, a call may end before it reaches the server
+				if reached.Load() { // on a busy machine, a call may end before it reaches the server
 					break
 				}
 			}

@@ -38,11 +38,11 @@ func (w Wish) progressing(v View) bool {
 // Outcome is the result of a wait.
 type Outcome struct {
 	Judgement
-	View   View      // when met
-	At     time.Time // when it became true
-	Cursor Cursor    // when it was met, or the end of Stays
-	Since  time.Time // when Seen last changed
-	Still  bool      // it ended because nothing moved
+	View   View          // when met
+	At     time.Time     // when it became true
+	Cursor Cursor        // when it was met, or the end of Stays
+	Since  time.Time     // when Seen last changed
+	Still  time.Duration // how long nothing had moved, if it ended for that
 }
 
 // await searches the log from w.From on, then waits for new observations until w.By. It only returns errors of ctx.
@@ -143,8 +143,8 @@ func (a *attempt) look(v View, at int, when time.Time) {
 	if when.After(a.wish.By) && !a.met {
 		return
 	}
-	a.progressing = a.wish.Patience > 0 && a.wish.progressing(v)
 	j := a.wish.Judge(v)
+	a.progressing = !j.Met && a.wish.Patience > 0 && a.wish.progressing(v)
 	if a.over = a.over && j.Met; a.over {
 		return
 	}
@@ -171,7 +171,7 @@ func (a *attempt) elapsed(now time.Time, at int) {
 	case !a.met && !now.Before(a.wish.By):
 		a.done = true
 	case !a.met && a.wish.Patience > 0 && now.Sub(a.pace.moved) >= a.patience():
-		a.done, a.outcome.Still = true, true
+		a.done, a.outcome.Still = true, a.patience()
 	}
 }
 

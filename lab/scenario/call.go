@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,7 +161,7 @@ func (c *Call) Await(ctx context.Context, judge func(View) Judgement, limit Limi
 		c.playing.about = append(slices.Clone(c.subjects), out.Subject)
 		u := &Unmet{Expected: out.Expected, LastSeen: out.Seen, Notes: c.playing.notes(ctx, out.Subject)}
 		if limit.Within == 0 {
-			u.Notes = append(u.Notes, lab.OutOfPatience{Patience: limit.Patience, Moving: !out.Still}.Error())
+			u.Notes = append(u.Notes, lab.OutOfPatience{Patience: cmp.Or(out.Still, limit.Patience), Moving: out.Still == 0}.Error())
 		}
 		if !out.Since.IsZero() {
 			u.Unchanged = time.Since(out.Since)
